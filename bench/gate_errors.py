@@ -43,7 +43,7 @@ from vectrial.stores.common.temporary import close_store  # noqa: E402
 from vectrial.stores.memory import MemoryStore  # noqa: E402
 from vectrial.testing.conformance.awkward import Awkward, datasets  # noqa: E402
 from vectrial.testing.conformance.cases import all_cases  # noqa: E402
-from vectrial.testing.conformance.test_innocence import batch, refused, verdicts  # noqa: E402
+from vectrial.testing.conformance.test_innocence import batch, is_refused, verdicts  # noqa: E402
 
 STORES = ("chroma", "duckdb", "faiss", "hnswlib", "lancedb", "qdrant-edge", "sqlite-vec", "usearch")
 INDEX = Index("flat", NoParams())
@@ -65,7 +65,7 @@ def right(stores: list[str], seeds: int) -> tuple[Counter[str], list[str]]:
                 for one in datasets(seed):
                     if case.metric not in one.metrics:
                         continue
-                    if refused(case, one):
+                    if is_refused(case, one):
                         ends["refused by the plan"] += 1
                         continue
                     with TemporaryDirectory() as folder:

@@ -42,10 +42,10 @@ from vectrial.compare.sides import Side
 from vectrial.model.errors import VectrialError
 from vectrial.model.placement import Provider
 from vectrial.model.store import Address
-from vectrial.servers.provide import prepare, provide
+from vectrial.servers.provide import make_server, prepare
 from vectrial.stats.verdict import VerdictKind
 from vectrial.stores.redis.server import REDIS
-from vectrial.telemetry.environment import git
+from vectrial.telemetry.environment import git_facts
 
 THRESHOLD = 0.05
 #: Compared each as a family of its own, with the experiment that it is of. Of a slowed server the
@@ -79,7 +79,7 @@ def redis_server(log: Path) -> Iterator[Address]:
     """One Redis for all runs."""
     prepare(REDIS, lambda text: print(text, file=sys.stderr), Provider.LOCAL)
     with TemporaryDirectory() as folder:
-        server = provide(REDIS, Path(folder) / "server", provider=Provider.LOCAL, log=log)
+        server = make_server(REDIS, Path(folder) / "server", provider=Provider.LOCAL, log=log)
         with server:
             yield server.address
 
@@ -215,7 +215,7 @@ def main() -> int:
     )
     parser.add_argument("--jsonl", type=Path, help="append one JSON object per figure to this file")
     parser.add_argument("--load", type=int, default=0, help="processors kept busy beside it")
-    revision = str(git(Path(__file__).parent)["revision"])[:12]
+    revision = str(git_facts(Path(__file__).parent)["revision"])[:12]
     parser.add_argument("--folder", type=Path, help="default: runs/verdicts-REVISION-LOAD")
     parser.add_argument("--plain", type=int, default=8)
     parser.add_argument("--slowed", type=int, default=1, help="runs of each slower server")

@@ -48,7 +48,7 @@ def _lines(path: Path) -> int:
 
 
 def faults(found: Mapping[str, int], budget: Mapping[str, int]) -> list[str]:
-    """What does not keep to the budget, a sentence each."""
+    """The parts that exceed the budget, a sentence each."""
     over = [
         f"{part} has {count:,} lines, {count - budget.get(part, 0):,} more than its budget: make"
         " something else shorter, or raise its number in budget.toml with a sentence why"

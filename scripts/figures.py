@@ -64,7 +64,7 @@ class Figure(NamedTuple):
 
     @property
     def quantity(self) -> str:
-        """What it is of."""
+        """The quantity that the figure measures."""
         return _QUANTITIES[self.unit]
 
 

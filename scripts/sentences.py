@@ -16,13 +16,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("python/vectrial", "packages/*/src", "scripts")
-#: What is refused, and what to write in its place.
+#: A field's name, or several, and words that begin what it is of.
+_FIELDS = r"[a-z]\w*(?:, [a-z]\w*)*"
+_OWNERS = "the|its|an?|each|every|all|these|this|their|one"
+#: Forms that are refused, each with its remedy.
 PATTERNS = {
     r"\A(?:Those|That|It|None)\b": "begin with the noun: what it is, or what it returns",
     r"\A(?:As|Of) ": "begin with the noun: what it is, or what it returns",
     r"\bNone where there is none\b": "say of what: 'None if the store has no index'",
     r"\bas of `": "see `…`",
     r"(?m)^\s*`?\w+`?: of (?:which|what|whom)\b": "say what the field is",
+    rf"(?m)(?:^|[.;] )`?{_FIELDS}`?: of (?:{_OWNERS})\b": "say what the field is: 'k: number of …'",
 }
 
 

@@ -101,7 +101,7 @@ def test_a_dataset_that_a_plug_in_brings_is_named_with_it_where_it_is_missing(
         if CATALOGUES.package(group) != "vectrial"
     }
     assert brought == catalog._BROUGHT_BY
-    monkeypatch.setattr(plugins, "_registered", _of_the_core(plugins._registered))
+    monkeypatch.setattr(plugins, "_entry_points_of", _of_the_core(plugins._entry_points_of))
     for name, package in brought.items():
         for asked in (name, f"{name}-1k"):
             with pytest.raises(UserError, match=f"'{asked}' is a dataset of the package") as one:

@@ -15,12 +15,12 @@ from vectrial.compare.build import compare as judge
 from vectrial.compare.cells import CompareOptions
 from vectrial.compare.sides import sides_of
 from vectrial.results.bundle import run_folder
-from vectrial.results.foreign import understood
+from vectrial.results.foreign import foreign_value_errors
 from vectrial.results.reader import RunReader
 from vectrial.run.measuring import LineView, MeasureSettings, check, measure
 from vectrial.run.place import HERE
 from vectrial.run.prepare import new_folder, plan_of, toml_of
-from vectrial.suite import shipped
+from vectrial.suite import builtin
 from vectrial.suite.model import Suite, parse_suite, suite_text, validated
 
 __all__ = ["Comparison", "Run", "compare", "open_run", "run_suite"]
@@ -54,7 +54,7 @@ def run_suite(
         model, where = validated(Suite, dict(suite), "suite"), "suite"
         text = toml_of(model)
     else:
-        file = shipped.file_of(Path(suite))
+        file = builtin.file_of(Path(suite))
         where, text = str(file), suite_text(file)
         model = parse_suite(text, where)
     plan, settings = plan_of(model, where), MeasureSettings(allow_exposed=allow_exposed, on=on)
@@ -99,7 +99,7 @@ def compare(
     """
     first, second = (str(one.folder) if isinstance(one, Run) else str(one) for one in (a, b))
     options = CompareOptions(metrics_of(metrics), tuple(recalls), tuple(experiments))
-    with understood(f"{first} and {second}"):
+    with foreign_value_errors(f"{first} and {second}"):
         return judge(*sides_of(first, second, ()), options, threshold)
 
 
@@ -164,5 +164,5 @@ class Run:
 
 @contextmanager
 def _reader(run: Path) -> Iterator[RunReader]:
-    with understood(run), run_folder(run) as folder, RunReader(folder) as reader:
+    with foreign_value_errors(run), run_folder(run) as folder, RunReader(folder) as reader:
         yield reader

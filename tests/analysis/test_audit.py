@@ -10,7 +10,7 @@ from recorded_trials import changed, recorded_phase, recorded_trial
 
 from vectrial.analysis import audit
 from vectrial.analysis.analysis import remark
-from vectrial.analysis.audit import unranked
+from vectrial.analysis.audit import unranked_reasons
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import PhaseResult, Trial, Value
 from vectrial.model.consistency import FIRST_ANSWERS
@@ -66,7 +66,7 @@ def test_requests_that_wait_for_a_caller_are_none_too_many(loop: str, doubted: b
     told = {"qps": (50.0, "1/s"), "latency_mean": (30_000.0, "us"), "concurrency": (1.0, "1")}
     metrics = {name: Value(value, unit, True, None) for name, (value, unit) in told.items()}
     phase = PhaseResult(1, "search", {"loop": loop}, True, None, metrics)
-    assert bool(audit.of_phase(phase, None)) == doubted
+    assert bool(audit.phase_contradictions(phase, None)) == doubted
 
 
 def test_a_copied_row_is_found(recorded: RunData) -> None:
@@ -107,14 +107,14 @@ def answered_trial(number: int, first_us: float, later_us: float | None, ef: int
 @pytest.mark.parametrize("repeats", [1, 3])
 def test_answers_that_are_remembered_in_every_repeat_are_not_ranked(repeats: int) -> None:
     trials = [answered_trial(number, 446, 173) for number in range(repeats)]
-    found = unranked(trials, [])
+    found = unranked_reasons(trials, [])
     assert list(found) == list(range(repeats))
     assert all(text.startswith("answers seem to be cached: the first") for text in found.values())
 
 
 def test_what_every_repeat_shows_is_said_once() -> None:
     trials = [answered_trial(number, 446 + number, 173) for number in range(3)]
-    (said,) = set(unranked(trials, []).values())
+    (said,) = set(unranked_reasons(trials, []).values())
     assert said.count(FIRST_ANSWERS) == 1
     assert said.endswith("and so in all 3 repeats")
     notes = [f"{FIRST_ANSWERS} {446 + number} us: answers are remembered" for number in range(3)]
@@ -129,7 +129,7 @@ def test_what_every_repeat_shows_is_said_once() -> None:
 def test_one_disturbed_repeat_of_three_is_the_machine() -> None:
     """As seen of USearch, Qdrant Edge and FAISS, which remember nothing, with 0.6 s a phase."""
     assert (
-        unranked(
+        unranked_reasons(
             [answered_trial(1, 245, 236), answered_trial(2, 328, 322), answered_trial(3, 446, 173)],
             [],
         )
@@ -138,10 +138,12 @@ def test_one_disturbed_repeat_of_three_is_the_machine() -> None:
 
 
 def test_repeats_without_a_later_answer_do_not_speak_for_it() -> None:
-    assert list(unranked([answered_trial(1, 446, 173), answered_trial(2, 446, None)], [])) == [1]
+    assert list(
+        unranked_reasons([answered_trial(1, 446, 173), answered_trial(2, 446, None)], [])
+    ) == [1]
 
 
 def test_other_settings_are_other_points() -> None:
     assert list(
-        unranked([answered_trial(1, 446, 173), answered_trial(2, 100, 100, ef=16)], [])
+        unranked_reasons([answered_trial(1, 446, 173), answered_trial(2, 100, 100, ef=16)], [])
     ) == [1]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from report_tables import cells_of
 from synthetic_runs import SECOND, STORES, synthetic_run
 
-from vectrial.analysis.cost_basis import GIB, Use, bill
+from vectrial.analysis.cost_basis import GIB, ResourceUse, bill
 from vectrial.document.blocks import Cell, Section, Table
 from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase, Role
@@ -37,7 +37,9 @@ experiments = [{ experiment = "search" }]
 
 
 def test_a_bill_is_what_one_computes_by_hand() -> None:
-    due = bill(Use(processors=2, memory_bytes=4 * GIB, disk_bytes=10 * GIB, qps=1000), PRICES)
+    due = bill(
+        ResourceUse(processors=2, memory_bytes=4 * GIB, disk_bytes=10 * GIB, qps=1000), PRICES
+    )
     assert due.processors == pytest.approx(730 * 2 * 0.04)
     assert due.memory == pytest.approx(730 * 4 * 0.005)
     assert due.disk == pytest.approx(1.0)
@@ -51,8 +53,8 @@ def test_a_bill_is_what_one_computes_by_hand() -> None:
     disk=st.none() | st.floats(0, 1e13),
 )
 def test_twice_the_answers_cost_half_each(qps: float, more: float, disk: float | None) -> None:
-    one = bill(Use(2, GIB, disk, qps), PRICES)
-    other = bill(Use(2, GIB, disk, qps * more), PRICES)
+    one = bill(ResourceUse(2, GIB, disk, qps), PRICES)
+    other = bill(ResourceUse(2, GIB, disk, qps * more), PRICES)
     assert other.month == one.month
     assert other.per_million * more == pytest.approx(one.per_million)
 

@@ -9,8 +9,14 @@ import pytest
 from turned_runs import turned
 
 from vectrial.analysis.run_data import Point, RunData, load
-from vectrial.analysis.standings import all_decided, standings
-from vectrial.analysis.turns import Paired, of_points, prior, running, weights_between
+from vectrial.analysis.standings import are_all_decided, standings
+from vectrial.analysis.turns import (
+    TurnComparison,
+    compare_points,
+    load_variance_prior,
+    running_ratios,
+    weights_between,
+)
 from vectrial.compare.build import compare, metrics_of
 from vectrial.compare.cells import CompareOptions
 from vectrial.compare.ranking import rank, sentences
@@ -32,9 +38,9 @@ def searches(run: RunData) -> list[Point]:
     return run.select("search", "search")
 
 
-def paired(run: RunData, metric: str = "qps") -> Paired:
+def paired(run: RunData, metric: str = "qps") -> TurnComparison:
     a, b = searches(run)
-    found = of_points(run, a, b, metric)
+    found = compare_points(run, a, b, metric)
     assert found is not None
     return found
 
@@ -60,17 +66,17 @@ def test_latencies_are_compared_by_batches_of_slices(tmp_path: Path) -> None:
     run = read(turned({"a": 10_000, "b": 12_500}), tmp_path / "run")
     found = paired(run, "latency_p99").indexes
     assert found.low < 0.8 < found.high
-    assert of_points(run, *searches(run), "recall_mean") is None
+    assert compare_points(run, *searches(run), "recall_mean") is None
 
 
 def test_rounds_of_other_sessions_are_no_pairs(tmp_path: Path) -> None:
     run = read(turned({"a": 10_000, "b": 13_000}, session=5), tmp_path / "run")
-    assert of_points(run, *searches(run), "qps") is None
+    assert compare_points(run, *searches(run), "qps") is None
 
 
 def test_too_few_rounds_say_nothing(tmp_path: Path) -> None:
     run = read(turned({"a": 10_000, "b": 13_000}, rounds=19), tmp_path / "run")
-    assert of_points(run, *searches(run), "qps") is None
+    assert compare_points(run, *searches(run), "qps") is None
 
 
 def test_what_one_thread_waited_for_a_processor_is_left_out(tmp_path: Path) -> None:
@@ -109,9 +115,9 @@ def test_slices_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 def test_a_prior_takes_three_builds_and_three_loads(tmp_path: Path) -> None:
     pair = read(turned({"a": 10_000, "b": 13_000}, loads=LOADS), tmp_path / "pair")
-    assert prior(pair).df == 0
+    assert load_variance_prior(pair).df == 0
     rates = {"a": 10_000.0, "b": 13_000.0, "c": 9_000.0, "d": 8_000.0}
-    four = prior(read(turned(rates, loads=LOADS), tmp_path / "four"))
+    four = load_variance_prior(read(turned(rates, loads=LOADS), tmp_path / "four"))
     assert four.df > 0
     assert 1e-6 < four.variance < 1e-2
 
@@ -177,7 +183,7 @@ def test_who_leads_is_said(
     run = read(turned(dict(zip("ab", rates, strict=True)), loads=loads), tmp_path / "run")
     found = standings(run, 0.05, look=1)
     assert says in found[0].sentence
-    assert all_decided(found) is decided
+    assert are_all_decided(found) is decided
 
 
 # -- pages -----------------------------------------------------------------------------------------
@@ -198,7 +204,7 @@ def test_a_report_names_the_leader_with_its_factor(tmp_path: Path) -> None:
 
 def test_the_running_ratio_narrows(tmp_path: Path) -> None:
     run = read(turned({"a": 10_000, "b": 13_000}, rounds=200), tmp_path / "run")
-    found = running(run, *searches(run))
+    found = running_ratios(run, *searches(run))
     assert found[0].rounds >= 40
     assert found[-1].rounds == 200
     assert found[-1].low < 1.3 < found[-1].high

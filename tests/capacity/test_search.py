@@ -14,9 +14,9 @@ from vectrial.experiments.common.capacity_search import (
     MOST_STEPS,
     FoundRate,
     Limit,
+    RateProbe,
     RatePurpose,
     RateVerdict,
-    Try,
     seek,
 )
 
@@ -24,11 +24,11 @@ Store = Callable[[float], RateVerdict]
 
 
 def driven(
-    judge: Callable[[Try], RateVerdict],
+    judge: Callable[[RateProbe], RateVerdict],
     start: float = 100.0,
     most: float = 1e6,
     resolution: float = 0.05,
-) -> tuple[FoundRate, list[Try]]:
+) -> tuple[FoundRate, list[RateProbe]]:
     search = seek(start, resolution=resolution, confirmations=3, least=0.5, most=most)
     tried = [next(search)]
     while True:
@@ -42,7 +42,7 @@ def driven(
 
 def sought(
     store: Store, start: float = 100.0, most: float = 1e6, resolution: float = 0.05
-) -> tuple[FoundRate, list[Try]]:
+) -> tuple[FoundRate, list[RateProbe]]:
     return driven(lambda one: store(one.rate), start, most, resolution)
 
 
@@ -137,7 +137,7 @@ def test_what_was_asked_otherwise_confirms_nothing() -> None:
     """After the second look at the answer the store is asked for more."""
     confirming: list[RateVerdict] = []
 
-    def judge(one: Try) -> RateVerdict:
+    def judge(one: RateProbe) -> RateVerdict:
         held = one.rate <= 1000
         if one.purpose is not RatePurpose.CONFIRM:
             return RateVerdict(held)
@@ -167,7 +167,7 @@ def test_where_nothing_holds_there_is_no_answer() -> None:
 def test_the_answer_steps_down_until_it_is_confirmed() -> None:
     """Once it is looked at for longer, less holds."""
 
-    def tires(at: float) -> Callable[[Try], RateVerdict]:
+    def tires(at: float) -> Callable[[RateProbe], RateVerdict]:
         return lambda one: RateVerdict(
             one.rate <= (at if one.purpose is RatePurpose.CONFIRM else 1000)
         )

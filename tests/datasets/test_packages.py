@@ -12,7 +12,7 @@ import pytest
 
 from vectrial.model.errors import DataError, SourceUnavailable
 from vectrial.model.progress import silent
-from vectrial.util.packages import Client, Package, archive, unpacked
+from vectrial.util.packages import Client, Package, archive, unpacked_folder
 
 
 @pytest.fixture
@@ -37,13 +37,13 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
 
 def test_fetched_verified_and_unpacked_once(package: Package, tmp_path: Path) -> None:
     told: list[tuple[float, float, str]] = []
-    folder = unpacked(package, lambda *args: told.append(args))
+    folder = unpacked_folder(package, lambda *args: told.append(args))
     assert (folder / "tiny_vectors" / "data.bin").read_bytes() == b"\0\1\2"
     assert told[-2][0] == told[-2][1] == package.megabytes
     shutil.rmtree(tmp_path / "wheels")
-    assert unpacked(package, silent) == folder
+    assert unpacked_folder(package, silent) == folder
     shutil.rmtree(folder)
-    assert unpacked(package, silent) == folder  # the archive was kept
+    assert unpacked_folder(package, silent) == folder  # the archive was kept
 
 
 def test_another_checksum_is_refused_and_both_are_named(package: Package) -> None:

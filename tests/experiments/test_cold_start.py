@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vectrial.experiments.cold_start import _beside
+from vectrial.experiments.cold_start import _add_ratios
 from vectrial.model.phase import Phase
 
 
@@ -15,13 +15,13 @@ def phase(name: str, p50_us: float, seconds: list[float | None]) -> Phase:
 
 def test_it_is_steady_from_the_first_second_that_is_as_fast_as_before() -> None:
     cold = phase("cold", 150.0, [900.0, None, 300.0, 109.0, 100.0])
-    _beside(cold, phase("warm", 100.0, [100.0]))
+    _add_ratios(cold, phase("warm", 100.0, [100.0]))
     assert cold.metrics["steady_after_s"] == 3.0
     assert cold.metrics["p50_to_warm"] == 1.5
 
 
 def test_one_that_never_is_says_so() -> None:
     cold = phase("cold", 300.0, [900.0, 300.0])
-    _beside(cold, phase("warm", 100.0, [100.0]))
+    _add_ratios(cold, phase("warm", 100.0, [100.0]))
     assert "steady_after_s" not in cold.metrics
     assert cold.missing["steady_after_s"]

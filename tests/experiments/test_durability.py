@@ -22,7 +22,7 @@ from vectrial.model.errors import Unsupported
 from vectrial.model.phase import Phase, State
 from vectrial.model.store import Store
 from vectrial.stores.memory import MemoryStore
-from vectrial.util.volume import Volume, lacking
+from vectrial.util.volume import Volume, why_no_volume
 
 QUICK = {"count": 1, "rows": 100, "least_s": 0.1, "most_s": 0.2}
 DISK_BYTES = 48 << 20
@@ -55,7 +55,7 @@ def outages_after_changes(monkeypatch: pytest.MonkeyPatch) -> None:
 @contextmanager
 def on_a_disk(kind: type[Store], folder: Path) -> Iterator[Context]:
     """The context of a store whose files are on a disk of their own."""
-    if why := lacking():
+    if why := why_no_volume():
         pytest.skip(why)
     with (
         Volume(folder / "image", folder / "disk", DISK_BYTES) as disk,

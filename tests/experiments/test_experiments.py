@@ -36,7 +36,7 @@ from vectrial.experiments.mixed import Mixed
 from vectrial.experiments.registry import EXPERIMENTS, all_metrics
 from vectrial.experiments.search import Search
 from vectrial.experiments.storage.experiment import GrowingStorage, Storage
-from vectrial.experiments.time_to_searchable.experiment import TimeToSearchable, _Watch
+from vectrial.experiments.time_to_searchable.experiment import TimeToSearchable, _LoadWatch
 from vectrial.experiments.transport import Transport
 from vectrial.model.capabilities import Index, IndexKind, NoParams, Params
 from vectrial.model.context import Data
@@ -49,7 +49,7 @@ from vectrial.model.store import Hits, Searcher, Store
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.memory import MemoryStore
 from vectrial.stores.sqlite.store import SqliteStore
-from vectrial.telemetry.disk import allocated_bytes, on_disk
+from vectrial.telemetry.disk import allocated_bytes, store_bytes_by_kind
 from vectrial.workload.readback import read_back
 
 FLAT = Index("flat", NoParams())
@@ -342,7 +342,7 @@ def test_kinds_of_files_add_up_to_what_came(asked: Storage, tmp_path: Path) -> N
     with world(Told, "flat", tmp_path, type(asked).starts_from) as context:
         dirs = (*context.data_dirs, left.parent)
         before = dict(context.empty_disk)
-        for kind, size in on_disk(Told, [left.parent]).items():
+        for kind, size in store_bytes_by_kind(Told, [left.parent]).items():
             before[kind] = before.get(kind, 0) + size
         phase = list(asked.run(replace(context, data_dirs=dirs, empty_disk=before), {}))[-1]
     told = {kind: phase.metrics.get(kind.metric) for kind in FileKind}
@@ -397,7 +397,7 @@ def test_a_disk_is_at_rest_when_it_has_not_changed_for_two_seconds(
     monkeypatch.setattr(disk_usage, "time", clock)
     monkeypatch.setattr(disk_usage, "allocated_bytes", clock.allocated)
     with world(SqliteStore, "flat", tmp_path, State.LOADED) as context:
-        phase = disk_usage.settled(context, settle_s)
+        phase = disk_usage.settled_phase(context, settle_s)
     assert clock.now == pytest.approx(ends, abs=0.6 if len(writes) > 50 else 1e-6)
     assert phase.valid
     assert (said is None) == (phase.reason is None)
@@ -551,7 +551,7 @@ def test_one_row_that_was_missed_once_does_not_move_the_figure(
     probes: int, shares: list[float], after: float
 ) -> None:
     context: object = SimpleNamespace(batch_rows=100)
-    watch = _Watch(context, {}, 10, probes, loaded_s=2.0, ready_s=5.0)  # type: ignore[arg-type]
+    watch = _LoadWatch(context, {}, 10, probes, loaded_s=2.0, ready_s=5.0)  # type: ignore[arg-type]
     for at, share in zip((0.0, 0.1, 1.0, 3.0), shares, strict=True):
         seen = {"elapsed_s": 2.0 + at, "share_found": share}
         watch.phases.append(Phase("look", 0, 0, {"stage": "after", "after_s": at}, {**seen}))

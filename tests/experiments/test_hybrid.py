@@ -20,7 +20,7 @@ from vectrial.model.capabilities import Hybrid, Index, NoParams, Params
 from vectrial.model.context import Data
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.fusion import Blend, Bm25, Fusion, RankedRows, best, fuse, similarity, words
+from vectrial.model.fusion import Blend, Bm25, Fusion, RankedRows, fuse, similarity, top_rows, words
 from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric, distances
 from vectrial.model.phase import Phase, State, Turn
@@ -77,8 +77,8 @@ def test_a_fusion_is_its_formula(fusion: Fusion, scores: dict[int, float]) -> No
 
 
 def test_the_best_are_above_the_bound_and_ties_go_by_row() -> None:
-    assert best(np.array([0.0, 2.0, 5.0, 2.0]), 2).rows.tolist() == [2, 1]
-    assert best(np.array([-1.0, -3.0, -2.0]), 2, -np.inf).rows.tolist() == [0, 2]
+    assert top_rows(np.array([0.0, 2.0, 5.0, 2.0]), 2).rows.tolist() == [2, 1]
+    assert top_rows(np.array([-1.0, -3.0, -2.0]), 2, -np.inf).rows.tolist() == [0, 2]
 
 
 def test_ndcg_is_the_formula_and_a_row_gains_once() -> None:
@@ -87,10 +87,10 @@ def test_ndcg_is_the_formula_and_a_row_gains_once() -> None:
     assert ndcg(np.array([5, 6, 1]), two, 3) == 1
     assert ndcg(np.array([1, 5, 5]), two, 3) == pytest.approx((1 / np.log2(3)) / most)
     assert ndcg(np.array([1, 2, 3, 9]), one, 3) == 0
-    scorer = NdcgScorer.of(RelevanceJudgments(3, (two, one), (1.0, 1.0)), 2)
+    scorer = NdcgScorer.for_clients(RelevanceJudgments(3, (two, one), (1.0, 1.0)), 2)
     scorer.add_answer(0, 1, np.array([9]))
     scorer.add_answer(1, 1, np.array([], np.int64))
-    assert scorer.all().metrics() == {"ndcg": 0.5, "ndcg_exact": 1.0}
+    assert scorer.total().metrics() == {"ndcg": 0.5, "ndcg_exact": 1.0}
 
 
 def test_the_exact_fusion_is_worth_what_it_is_for_the_requests_that_were_answered() -> None:
@@ -127,7 +127,7 @@ def told(rows: int = 60) -> Dataset:
 
 def test_queries_are_taken_out_and_what_is_relevant_stays() -> None:
     whole = told()
-    task = hybrid_truth.task(whole, None, "source", 10, seed=1)
+    task = hybrid_truth.make_task(whole, None, "source", 10, seed=1)
     assert task.field == "about"
     assert len(task.texts) == len(task.dataset.queries) == 10
     assert task.dataset.rows == 50
@@ -141,18 +141,18 @@ def test_queries_are_taken_out_and_what_is_relevant_stays() -> None:
         assert relevant == {id_ for id_ in source if source[id_] == of} - taken
         assert relevant
     with pytest.raises(StoreError, match="no two rows"):
-        hybrid_truth.task(whole, "about", "package", 10, seed=1)
-    assert hybrid_truth.task(whole, "about", None, 10, seed=1).relevant is None
+        hybrid_truth.make_task(whole, "about", "package", 10, seed=1)
+    assert hybrid_truth.make_task(whole, "about", None, 10, seed=1).relevant is None
 
 
 def ends() -> tuple[hybrid_truth.HybridTruthTask, list[Blend]]:
-    task = hybrid_truth.task(told(), "about", "source", 10, seed=1)
+    task = hybrid_truth.make_task(told(), "about", "source", 10, seed=1)
     return task, [Blend("about", alpha, Fusion.RELATIVE_SCORE, 20) for alpha in (1.0, 0.0)]
 
 
 def test_at_the_ends_the_exact_fusion_is_one_side() -> None:
     task, blends = ends()
-    vector, text = hybrid_truth.exact(task, 4, blends, whole_text=False)
+    vector, text = hybrid_truth.exact_fusions(task, 4, blends, whole_text=False)
     ids, dataset = task.dataset.ids, task.dataset
     assert dataset.metadata is not None
     assert vector.judgments is not None
@@ -183,7 +183,7 @@ def test_scores_of_all_rows_are_held_for_one_query_at_a_time(
 
     monkeypatch.setattr(Bm25, "scores", watched)
     task, blends = ends()
-    hybrid_truth.exact(task, 4, blends, whole_text=True)
+    hybrid_truth.exact_fusions(task, 4, blends, whole_text=True)
     assert len(made) == len(task.texts), "once for all weights"
 
 
@@ -224,8 +224,8 @@ class Told(MemoryStore):
         def search(vector: NDArray[np.float32], text: str, /) -> Hits:
             near = similarity(distances(vector, vectors, Metric.L2), Metric.L2, blend.fusion)
             sides = (
-                best(near, blend.candidates, -np.inf),
-                best(index.scores(text), blend.candidates),
+                top_rows(near, blend.candidates, -np.inf),
+                top_rows(index.scores(text), blend.candidates),
             )
             found = fuse(*self.joined(*sides), blend.alpha, blend.fusion)
             return ids[found.rows[:k]], found.scores[:k].astype(np.float32)

@@ -12,7 +12,7 @@ from experiment_worlds import ROWS, by_name, dataset, index_of, run, target, wit
 from pydantic import ValidationError
 
 from vectrial.datasets.exact import exact_topk
-from vectrial.experiments.common.row_parts import apart_from_neighbours, part
+from vectrial.experiments.common.row_parts import split_non_neighbours, take_rows
 from vectrial.experiments.memory_ceiling import MemoryCeiling
 from vectrial.experiments.search import Search
 from vectrial.experiments.search_during_build import SearchDuringBuild
@@ -34,10 +34,10 @@ def empty(tmp_path: Path) -> Iterator[Context]:
 
 
 def test_rows_apart_from_neighbours_change_no_truth(empty: Context) -> None:
-    context, rows = apart_from_neighbours(empty, ROWS // 4)
+    context, rows = split_non_neighbours(empty, ROWS // 4)
     assert len(rows) == ROWS // 4
     assert len(context.dataset.queries) == len(empty.dataset.queries)
-    others = part(empty.dataset, np.setdiff1d(np.arange(ROWS), rows))
+    others = take_rows(empty.dataset, np.setdiff1d(np.arange(ROWS), rows))
     less = exact_topk(others.vectors, others.ids, others.queries, others.metric, empty.k)
     whole = context.truth(empty.k, None)
     assert (less.ids == whole.ids).all()
@@ -46,7 +46,7 @@ def test_rows_apart_from_neighbours_change_no_truth(empty: Context) -> None:
 
 def test_queries_are_left_out_where_their_neighbours_are_too_many(empty: Context) -> None:
     count = ROWS - 3 * empty.k
-    context, rows = apart_from_neighbours(empty, count)
+    context, rows = split_non_neighbours(empty, count)
     asked = len(context.dataset.queries)
     assert 3 <= asked < len(empty.dataset.queries)
     truth = context.truth(empty.k, None)
@@ -56,12 +56,12 @@ def test_queries_are_left_out_where_their_neighbours_are_too_many(empty: Context
 
 def test_a_share_that_leaves_no_neighbours_is_an_error(empty: Context) -> None:
     with pytest.raises(StoreError, match="set a smaller share"):
-        apart_from_neighbours(empty, ROWS - empty.k + 1)
+        split_non_neighbours(empty, ROWS - empty.k + 1)
 
 
 def test_parts_keep_each_row_together() -> None:
     whole = dataset()
-    one = part(whole, np.array([5, 2]))
+    one = take_rows(whole, np.array([5, 2]))
     assert one.ids.tolist() == whole.ids[[5, 2]].tolist()
     assert (one.vectors == whole.vectors[[5, 2]]).all()
 
@@ -144,7 +144,7 @@ def test_a_refused_limit_ends_the_steps_with_the_reason(
 
     context = replace(empty, resident_bytes=lambda: 1000, limit_memory=limit)
     monkeypatch.setattr(
-        MemoryCeiling, "_searched", lambda self, context, point, name: Phase(name, 0, 1)
+        MemoryCeiling, "_search_phase", lambda self, context, point, name: Phase(name, 0, 1)
     )
     phases = list(MemoryCeiling(ceilings=(1.2, 0.9, 0.5, 0.4)).run(context, {"clients": 1}))
     assert asked == [None, 1200, 900, 500, None]

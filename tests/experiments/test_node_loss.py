@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vectrial.experiments.node_loss import timeline
-from vectrial.experiments.node_loss.loss import Aftermath, Loss, Writes
+from vectrial.experiments.node_loss.loss import Aftermath, FaultSchedule, Writes
 from vectrial.experiments.node_loss.timeline import RequestLog
-from vectrial.model.faults import Fault, Struck
+from vectrial.model.faults import Fault, FaultEvent
 from vectrial.model.metric import Metric
 from vectrial.plan.model import DatasetShape, Plan
 from vectrial.plan.plan import make_plan
@@ -83,12 +83,12 @@ def test_moments_lie_within_their_time(rows: list[tuple[float, bool, bool]]) -> 
 def test_the_fault_is_made_and_ended_while_the_load_runs() -> None:
     done: list[tuple[int, bool, int]] = []
 
-    def strike(node: int, fault: Fault, back: bool) -> Struck:
+    def strike(node: int, fault: Fault, back: bool) -> FaultEvent:
         assert threading.current_thread() is not threading.main_thread()
         done.append((node, back, perf_counter_ns()))
-        return Struck(f"node-{node + 1}", fault, perf_counter_ns(), 0.0)
+        return FaultEvent(f"node-{node + 1}", fault, perf_counter_ns(), 0.0)
 
-    loss = Loss(strike, 2, Fault.KILL, 0.05, 0.1)
+    loss = FaultSchedule(strike, 2, Fault.KILL, 0.05, 0.1)
     began = perf_counter_ns()
     loss.begin(began)
     loss.begin(began)
@@ -104,18 +104,18 @@ def test_the_fault_is_made_and_ended_while_the_load_runs() -> None:
 def test_a_load_that_ends_early_leaves_no_fault_behind() -> None:
     done: list[bool] = []
 
-    def strike(node: int, fault: Fault, back: bool) -> Struck:
+    def strike(node: int, fault: Fault, back: bool) -> FaultEvent:
         done.append(back)
-        return Struck("node-1", fault, perf_counter_ns(), 0.0)
+        return FaultEvent("node-1", fault, perf_counter_ns(), 0.0)
 
-    loss = Loss(strike, 0, Fault.PAUSE, 0.0, 60.0)
+    loss = FaultSchedule(strike, 0, Fault.PAUSE, 0.0, 60.0)
     loss.begin(perf_counter_ns())
     while not done:
         pass
     loss.end()
     assert done == [False, True]
     with pytest.raises(RuntimeError, match="before the node was lost"):
-        Loss(strike, 0, Fault.PAUSE, 0.0, 60.0).end()
+        FaultSchedule(strike, 0, Fault.PAUSE, 0.0, 60.0).end()
 
 
 def test_nodes_have_settled_when_they_agree_on_what_may_be() -> None:

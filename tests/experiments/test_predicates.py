@@ -14,12 +14,12 @@ from vectrial.experiments.common.predicates import (
     DEEPEST,
     PREDICATES,
     Shape,
-    aligned,
-    make,
-    matches,
-    opposed,
-    shaped,
-    stated,
+    aligned_filters,
+    filter_properties,
+    make_columns,
+    matching_rows,
+    opposed_filters,
+    shape_filter,
 )
 from vectrial.model.dataset import Dataset, Provenance
 from vectrial.model.filters import And, Eq, Filter, Or, Range, evaluate, fields, to_json
@@ -53,18 +53,18 @@ def test_every_filter_keeps_exactly_the_rows_of_its_share(
     rows: int, pivots: int, share: float, name: str, metric: Metric
 ) -> None:
     data = dataset(rows, metric=metric)
-    made = make(data, orders=1, pivots=pivots, ranks=True)
+    made = make_columns(data, orders=1, pivots=pivots, ranks=True)
     where = PREDICATES[name](made, share)
     assert len(where) == len(data.queries)
     for one in where:
-        assert evaluate(one, made.table).sum() == matches(rows, share) >= 1
+        assert evaluate(one, made.table).sum() == matching_rows(rows, share) >= 1
     assert len({to_json(one) for one in where}) <= made.pivots
 
 
 def test_there_are_as_many_filters_as_pivots() -> None:
     """As many as there are pivots, each asked by the queries that are nearest to its own."""
     data = dataset(500, queries=100)
-    made = make(data, orders=1, pivots=64, ranks=False)
+    made = make_columns(data, orders=1, pivots=64, ranks=False)
     where = PREDICATES["independent"](made, 0.1)
     distinct = {to_json(one) for one in where}
     assert len(distinct) == len(set(made.pivot_of.tolist())) == 64
@@ -81,14 +81,14 @@ def test_there_are_as_many_filters_as_pivots() -> None:
 def test_every_shape_keeps_exactly_the_rows_of_its_share(
     rows: int, depth: int, shape: Shape, share: float
 ) -> None:
-    made = make(dataset(rows), orders=DEEPEST, pivots=1, ranks=False)
-    where = shaped(made, shape, depth, share)
-    assert evaluate(where, made.table).sum() == matches(rows, share)
+    made = make_columns(dataset(rows), orders=DEEPEST, pivots=1, ranks=False)
+    where = shape_filter(made, shape, depth, share)
+    assert evaluate(where, made.table).sum() == matching_rows(rows, share)
     assert len(fields(where)) == depth
 
 
 def test_shapes_are_joined_as_they_are_called() -> None:
-    made = make(dataset(100), orders=4, pivots=1, ranks=False)
+    made = make_columns(dataset(100), orders=4, pivots=1, ranks=False)
 
     def form(where: Filter) -> str:
         if isinstance(where, And | Or):
@@ -97,10 +97,10 @@ def test_shapes_are_joined_as_they_are_called() -> None:
         assert isinstance(where, Range)
         return where.field[-1]
 
-    assert form(shaped(made, "and", 3, 0.1)) == "(0 and 1 and 2)"
-    assert form(shaped(made, "or", 3, 0.1)) == "(0 or 1 or 2)"
-    assert form(shaped(made, "nested", 4, 0.1)) == "(0 and (1 or (2 and 3)))"
-    assert form(shaped(made, "nested", 1, 0.1)) == "0"
+    assert form(shape_filter(made, "and", 3, 0.1)) == "(0 and 1 and 2)"
+    assert form(shape_filter(made, "or", 3, 0.1)) == "(0 or 1 or 2)"
+    assert form(shape_filter(made, "nested", 4, 0.1)) == "(0 and (1 or (2 and 3)))"
+    assert form(shape_filter(made, "nested", 1, 0.1)) == "0"
 
 
 @pytest.mark.parametrize("metric", list(Metric))
@@ -108,8 +108,8 @@ def test_aligned_are_the_rows_nearest_to_the_querys_pivot_and_opposed_the_farthe
     metric: Metric,
 ) -> None:
     data = dataset(200, queries=5, metric=metric)
-    made = make(data, orders=0, pivots=5, ranks=True)  # every query is a pivot
-    near, far = aligned(made, 0.1), opposed(made, 0.1)
+    made = make_columns(data, orders=0, pivots=5, ranks=True)  # every query is a pivot
+    near, far = aligned_filters(made, 0.1), opposed_filters(made, 0.1)
     for at, query in enumerate(data.queries):
         away = distances(query, data.vectors, metric)
         for one, expected in ((near[at], np.sort(away)[:20]), (far[at], np.sort(away)[-20:])):
@@ -119,22 +119,22 @@ def test_aligned_are_the_rows_nearest_to_the_querys_pivot_and_opposed_the_farthe
 
 def test_what_is_made_depends_on_the_data_alone_and_is_known_by_a_fingerprint() -> None:
     data = dataset(50)
-    made = make(data, orders=2, pivots=3, ranks=True)
-    again = make(data, orders=2, pivots=3, ranks=True)
+    made = make_columns(data, orders=2, pivots=3, ranks=True)
+    again = make_columns(data, orders=2, pivots=3, ranks=True)
     assert made.table.equals(again.table)
     told = made.with_columns(replace(data, metadata=pa.table({"own": range(50)})))
     assert told.metadata is not None
     assert told.metadata.column_names == ["own", *made.table.column_names]
     assert told.fingerprint == again.with_columns(data).fingerprint != data.fingerprint
-    fewer = make(data, orders=1, pivots=3, ranks=True)
+    fewer = make_columns(data, orders=1, pivots=3, ranks=True)
     assert fewer.with_columns(data).fingerprint != told.fingerprint
 
 
 def test_correlation_says_where_the_rows_are_that_a_filter_keeps() -> None:
     data = dataset(2_000, queries=40)
-    made = make(data, orders=1, pivots=40, ranks=True)
+    made = make_columns(data, orders=1, pivots=40, ranks=True)
     there = made.with_columns(data)
-    told = {name: stated(there, PREDICATES[name](made, 0.2), {}) for name in PREDICATES}
+    told = {name: filter_properties(there, PREDICATES[name](made, 0.2), {}) for name in PREDICATES}
     assert told["aligned"].correlation.mean() == 1.0
     assert told["opposed"].correlation.mean() == -1.0
     assert abs(told["independent"].correlation.mean()) < 0.1
@@ -145,7 +145,7 @@ def test_correlation_says_where_the_rows_are_that_a_filter_keeps() -> None:
 def test_correlation_is_that_of_all_pairs_where_few_rows_are_left() -> None:
     data = replace(dataset(60, queries=3), metadata=pa.table({"n": [i % 3 for i in range(60)]}))
     mask = np.arange(60) % 3 == 1
-    told = stated(data, Eq("n", 1), {})
+    told = filter_properties(data, Eq("n", 1), {})
     for at, query in enumerate(data.queries):
         away = distances(query, data.vectors, data.metric)
         pairs = np.sign(away[~mask][None, :] - away[mask][:, None])
@@ -154,7 +154,7 @@ def test_correlation_is_that_of_all_pairs_where_few_rows_are_left() -> None:
 
 def test_filters_that_keep_all_or_nothing_have_no_correlation() -> None:
     data = replace(dataset(10, queries=2), metadata=pa.table({"n": range(10)}))
-    told = stated(data, [Range("n", lt=0), Range("n", lt=10)], {})
+    told = filter_properties(data, [Range("n", lt=0), Range("n", lt=10)], {})
     assert told.correlation.tolist() == []
     assert told.selectivity.tolist() == [0.0, 1.0]
 
@@ -165,6 +165,6 @@ def test_violations_are_answers_with_a_row_that_is_left_out_or_unknown() -> None
     unknown = np.array([data.ids.max() + 1])
     where = Range("n", lt=5)
     right = {0: kept, 1: kept[:0]}
-    assert stated(data, where, right).violations == 0
+    assert filter_properties(data, where, right).violations == 0
     wrong = {2: np.concatenate([kept[:2], left[:1]]), 3: unknown}
-    assert stated(data, where, right | wrong).violations == 2
+    assert filter_properties(data, where, right | wrong).violations == 2

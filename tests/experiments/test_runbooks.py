@@ -28,7 +28,7 @@ def test_an_exact_store_finds_everything_that_is_live(script: str, tmp_path: Pat
     asked = RunbookExperiment.model_validate({"script": script, **QUICK})
     phases = run(asked, MemoryStore, tmp_path, given=dataset(200))
     for phase in phases:
-        phase.look()
+        phase.judge_pending()
         assert phase.valid, phase.reason
     assert [one.metrics["recall_mean"] for one in searched(phases)] == pytest.approx(
         [1.0] * len(searched(phases))
@@ -41,7 +41,7 @@ def test_rows_that_do_not_go_are_seen(tmp_path: Path) -> None:
     asked = RunbookExperiment.model_validate({"script": "expiry", **QUICK})
     phases = searched(run(asked, Immortal, tmp_path, given=dataset(200)))
     for phase in phases:
-        phase.look()
+        phase.judge_pending()
     assert phases[0].metrics["recall_mean"] == pytest.approx(1.0)
     assert (phases[-1].metrics["recall_mean"] or 0) < 0.8
 

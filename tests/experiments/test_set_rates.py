@@ -38,7 +38,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.schema import Schema
 from vectrial.model.store import Searcher
 from vectrial.stores.memory import MemoryStore
-from vectrial.workload.streams import Streamed, by_clients
+from vectrial.workload.streams import StreamsOutcome, send_by_clients
 
 FLAT = Index("flat", NoParams())
 SPANS = st.tuples(st.integers(0, 30), st.integers(1, 8)).map(lambda s: (s[0], s[0] + s[1]))
@@ -158,11 +158,11 @@ def every_request_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of these clients none leaves out what it could only send after the end: recall is judged
     where all writes were sent."""
 
-    def patient(*asked: Any, **more: Any) -> Streamed:
+    def patient(*asked: Any, **more: Any) -> StreamsOutcome:
         *rest, _ = asked
-        return by_clients(*rest, 600.0, **more)
+        return send_by_clients(*rest, 600.0, **more)
 
-    monkeypatch.setattr(mixed_open_loop, "by_clients", patient)
+    monkeypatch.setattr(mixed_open_loop, "send_by_clients", patient)
 
 
 @pytest.mark.slow

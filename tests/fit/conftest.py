@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vectrial.model.placement import Limits
-from vectrial.servers.limits import no_limits
+from vectrial.servers.limits import why_no_limits
 
 
 @pytest.fixture
@@ -21,5 +21,5 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def possible() -> None:
     """Skips where no limits can be set."""
-    if why := no_limits(Limits(0.5, 2**28)):
+    if why := why_no_limits(Limits(0.5, 2**28)):
         pytest.skip(f"this machine sets no limits: {why}")

@@ -13,7 +13,7 @@ from vectrial.analysis.fit import LimitsOutcome, fits
 from vectrial.analysis.run_data import load
 from vectrial.cli.fit import without_folders
 from vectrial.questions import fit as fit_question
-from vectrial.questions import least
+from vectrial.questions import least_limits
 from vectrial.report.build import build
 from vectrial.suite.model import read_suite
 
@@ -80,8 +80,8 @@ def test_a_library_in_a_process_with_limits(home: Path) -> None:
 @pytest.mark.server("redis-search")
 @pytest.mark.usefixtures("possible")
 def test_the_least_machine_of_a_server(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(least, "_LEAST_CPUS", 0.5)  # fewer steps
-    monkeypatch.setattr(least, "_LEAST_BYTES", least.MIB)  # it has few rows
+    monkeypatch.setattr(least_limits, "_LEAST_CPUS", 0.5)  # fewer steps
+    monkeypatch.setattr(least_limits, "_LEAST_BYTES", least_limits.MIB)  # it has few rows
     words = ("fit", "redis-search", *SMALL, *QUICK, "--format", "jsonl")
     done = call(*words)
     assert done.code == 0, done.err
@@ -109,7 +109,9 @@ def test_the_least_machine_of_a_server(home: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_where_no_limits_can_be_set_it_says_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_question, "no_limits", lambda limits: "there is no control group 'cpu'")
+    monkeypatch.setattr(
+        fit_question, "why_no_limits", lambda limits: "there is no control group 'cpu'"
+    )
     done = call("fit", "hnswlib", *SMALL)
     assert done.code == 2
     assert "limits of memory and processors cannot be set here: there is no control" in done.err

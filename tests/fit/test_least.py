@@ -11,19 +11,21 @@ from hypothesis import strategies as st
 
 from vectrial.analysis.fit import LimitsOutcome, LimitsPurpose
 from vectrial.questions.bench import trials_in
-from vectrial.questions.least import MIB, LeastLimits, LimitsTry, Reply, seek
+from vectrial.questions.least_limits import MIB, LeastLimits, LimitsRequest, Reply, seek
 from vectrial.results.writer import RunWriter
 
 TOTAL = 64 * 2**30
 #: More steps than any search takes.
 MANY = 150
 
-Store = Callable[[LimitsTry], Reply]
+Store = Callable[[LimitsRequest], Reply]
 
 
-def searched(store: Store, cpus: float = 8.0, **how: float) -> tuple[LeastLimits, list[LimitsTry]]:
+def searched(
+    store: Store, cpus: float = 8.0, **how: float
+) -> tuple[LeastLimits, list[LimitsRequest]]:
     """What is found of a store, and what was tried."""
-    search, tried = seek(TOTAL, cpus, **how), list[LimitsTry]()  # type: ignore[arg-type]
+    search, tried = seek(TOTAL, cpus, **how), list[LimitsRequest]()  # type: ignore[arg-type]
     attempt = next(search)
     while True:
         tried.append(attempt)
@@ -37,7 +39,7 @@ def searched(store: Store, cpus: float = 8.0, **how: float) -> tuple[LeastLimits
 def needing(memory_bytes: int, cpus: float, peak_bytes: int) -> Store:
     """A store that holds from these limits on."""
 
-    def reply(attempt: LimitsTry) -> Reply:
+    def reply(attempt: LimitsRequest) -> Reply:
         if attempt.memory_bytes < memory_bytes:
             return Reply(LimitsOutcome.KILLED, peak_bytes)
         return Reply(LimitsOutcome.SLOW if attempt.cpus < cpus else LimitsOutcome.HOLDS, peak_bytes)
@@ -66,14 +68,14 @@ def test_the_answer_brackets_the_truth(
         assert found.low_memory_bytes < memory
         high = max(found.low_memory_bytes * (1 + resolution), found.low_memory_bytes + MIB)
         assert found.memory_bytes <= high + MIB
-        assert tried[-1] == LimitsTry(LimitsPurpose.BELOW, found.low_memory_bytes, 8.0)
+        assert tried[-1] == LimitsRequest(LimitsPurpose.BELOW, found.low_memory_bytes, 8.0)
     if found.low_cpus is None:
         assert found.cpus <= 0.2
     else:
         assert found.low_cpus < cpus
         assert found.cpus == 2 * found.low_cpus
     confirming = [one for one in tried if one.purpose is LimitsPurpose.CONFIRM]
-    assert confirming == [LimitsTry(LimitsPurpose.CONFIRM, found.memory_bytes, found.cpus)] * 3
+    assert confirming == [LimitsRequest(LimitsPurpose.CONFIRM, found.memory_bytes, found.cpus)] * 3
 
 
 @given(memory=st.integers(64 * MIB, 2**33), short=st.floats(0.6, 0.99))
@@ -90,16 +92,16 @@ def test_an_answer_that_is_not_confirmed_is_raised(memory: int, short: float) ->
 def test_nothing_is_found_of_a_store_that_never_holds() -> None:
     found, tried = searched(lambda attempt: Reply(LimitsOutcome.KILLED))
     assert found == LeastLimits(None, None)
-    assert tried == [LimitsTry(LimitsPurpose.WHOLE, TOTAL, 8.0)]
+    assert tried == [LimitsRequest(LimitsPurpose.WHOLE, TOTAL, 8.0)]
 
 
 @given(st.lists(st.sampled_from(LimitsOutcome), min_size=MANY, max_size=MANY))
 def test_any_replies_come_to_an_end(replies: list[LimitsOutcome]) -> None:
     """What is found was confirmed by the last replies, whatever came before."""
     left: Iterator[LimitsOutcome] = iter(replies)
-    held: list[tuple[LimitsTry, bool]] = []
+    held: list[tuple[LimitsRequest, bool]] = []
 
-    def reply(attempt: LimitsTry) -> Reply:
+    def reply(attempt: LimitsRequest) -> Reply:
         outcome = next(left)
         if outcome is not LimitsOutcome.UNKNOWN:
             held.append((attempt, outcome is LimitsOutcome.HOLDS))
@@ -123,7 +125,7 @@ def test_a_step_that_a_pause_spoils_is_made_again(outcome: LimitsOutcome) -> Non
     """A pause of the machine at the first half of the memory."""
     store, paused = needing(200 * MIB, 1.0, 1000 * MIB), iter([True])
 
-    def reply(attempt: LimitsTry) -> Reply:
+    def reply(attempt: LimitsRequest) -> Reply:
         if attempt.memory_bytes == 500 * MIB and next(paused, False):
             return Reply(outcome)
         return store(attempt)
@@ -139,7 +141,7 @@ def test_figures_that_say_nothing_do_not_raise_an_answer() -> None:
     calm, _ = searched(store)
     paused = iter([True, True])
 
-    def reply(attempt: LimitsTry) -> Reply:
+    def reply(attempt: LimitsRequest) -> Reply:
         if attempt.purpose is LimitsPurpose.CONFIRM and next(paused, False):
             return Reply(LimitsOutcome.UNKNOWN)
         return store(attempt)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vectrial.gate.model import same_value, same_vector
+from vectrial.gate.model import is_same_value, is_same_vector
+from vectrial.gate.row_search import detectable_loss, find_rows, most_lost
 from vectrial.gate.scores import compare
-from vectrial.gate.sought import look_for, loss_found, may_be_lost
 from vectrial.model.capabilities import IndexKind
 from vectrial.model.metric import Metric, ScoreKind, distances, rounding_of
 from vectrial.model.schema import Schema
@@ -24,13 +24,13 @@ from vectrial.stores.lucene.common import SCORE_ERROR, to_declared_scores
 )
 def test_rows_that_an_index_may_miss(tried: int, floor: float, rows: int) -> None:
     """The share beyond the floor, and three standard deviations of a sample's share."""
-    assert may_be_lost(tried, floor) == rows
+    assert most_lost(tried, floor) == rows
 
 
 @pytest.mark.parametrize(("sample", "share"), [(1, 0.95), (59, 0.0495), (299, 0.00997)])
 def test_the_share_of_faults_that_a_sample_finds(sample: int, share: float) -> None:
     """A sample of n misses a share p with probability (1 - p)^n, here 5 %."""
-    assert loss_found(sample) == pytest.approx(share, rel=1e-2)
+    assert detectable_loss(sample) == pytest.approx(share, rel=1e-2)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_the_share_of_faults_that_a_sample_finds(sample: int, share: float) -> N
     ],
 )
 def test_values_that_count_as_the_same(got: Any, want: Any, same: bool) -> None:
-    assert same_value(got, want) is same
+    assert is_same_value(got, want) is same
 
 
 @pytest.mark.parametrize(("factor", "wrong"), [(1.0, 0), (1.001, 20), (0.5, 20)])
@@ -118,7 +118,7 @@ def test_vectors_that_count_as_the_same(
     """Under cosine a store may keep the direction alone, and a compressed one what resembles it."""
     vector = np.array([3.0, 0.0, 4.0], dtype=np.float32)
     kind = IndexKind(exact_scores=exact)
-    assert same_vector(vector * np.float32(factor), vector, Schema(3, metric), kind) is same
+    assert is_same_vector(vector * np.float32(factor), vector, Schema(3, metric), kind) is same
 
 
 @pytest.mark.parametrize(("off", "agree"), [(0.002, True), (0.2, False)])
@@ -150,7 +150,7 @@ def test_a_row_that_a_score_near_one_does_not_tell_apart_is_not_lost(
     def search(_: Any, /) -> Hits:
         return others, np.ones(3, np.float32)
 
-    found = look_for(
+    found = find_rows(
         search,
         [7],
         [vectors[7]],

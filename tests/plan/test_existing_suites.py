@@ -24,7 +24,7 @@ from vectrial.model.existing import (
 from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType
-from vectrial.plan.checks import refuse_existing
+from vectrial.plan.checks import check_existing_supported
 from vectrial.plan.model import DatasetShape, Plan
 from vectrial.plan.plan import make_plan
 from vectrial.stores import registry
@@ -106,9 +106,9 @@ def test_a_store_that_takes_no_condition() -> None:
         capabilities = replace(can, existing=Attaching())
 
     shape = DatasetShape("d", 1000, 8, Metric.L2)
-    refuse_existing(Plain, Existing("products"), shape, Lane.SDK, 1)
+    check_existing_supported(Plain, Existing("products"), shape, Lane.SDK, 1)
     with pytest.raises(Unsupported, match="takes no condition"):
-        refuse_existing(Plain, Existing("products", where="price < 3"), shape, Lane.SDK, 1)
+        check_existing_supported(Plain, Existing("products", where="price < 3"), shape, Lane.SDK, 1)
 
 
 def test_the_key_of_a_trial_names_the_collection() -> None:
@@ -145,7 +145,7 @@ def test_what_a_collection_does_not_have_is_refused() -> None:
 
     shape = DatasetShape("d", 1000, 8, Metric.L2)
     with pytest.raises(Unsupported, match="measures no collection"):
-        refuse_existing(Without, Existing("products"), shape, Lane.SDK, 1)
+        check_existing_supported(Without, Existing("products"), shape, Lane.SDK, 1)
     searched = 'experiment = "search"\n'
     assert "has the nodes" in reasons(plan_of(searched, store="weaviate", nodes=2))
 

@@ -130,7 +130,7 @@ def test_an_effort_of_construction_and_a_server_take_time() -> None:
 def test_the_time_left_is_that_of_the_jobs_to_come(estimates: list[float], slower: float) -> None:
     pace, at_s = Pace(sum(estimates), slower), 1000.0
     for number, estimate_s in enumerate(estimates):
-        left_s = pace.begins(estimate_s, at_s)
+        left_s = pace.record_begin(estimate_s, at_s)
         assert left_s == pytest.approx(slower * sum(estimates[number:]))
         at_s += slower * estimate_s
 
@@ -561,7 +561,7 @@ def test_variants_of_a_store_are_stores_of_their_own() -> None:
     ]
     assert len({trial.row.key for trial in plan.trials}) == 4
     assert {job.store.name for job in plan.jobs} == {"hnswlib", "usearch"}
-    assert [job.name for job in plan.of_stores(["hnswlib"]).jobs] == [
+    assert [job.name for job in plan.for_stores(["hnswlib"]).jobs] == [
         "hnswlib@before",
         "hnswlib@after",
     ]

@@ -136,14 +136,14 @@ def measured(limit: TimeLimit, seconds: dict[str, float]) -> tuple[Counter[str],
     for repeat in range(1, limit.repeats + 1):
         for label in list(seconds)[:: 1 if repeat % 2 else -1]:
             if limit.fits(label, repeat, at):
-                limit.took(label, seconds[label])
+                limit.record_duration(label, seconds[label])
                 at += seconds[label]
                 done[label] += 1
             else:
                 left.append(label)
     for label in left:
-        if limit.spare(label, at):
-            limit.took(label, seconds[label])
+        if limit.fits_spare_time(label, at):
+            limit.record_duration(label, seconds[label])
             at += seconds[label]
             done[label] += 1
     return done, at
@@ -192,7 +192,7 @@ def test_what_is_left_of_the_time_measures_all_of_them_again() -> None:
     for repeat in range(1, 8):
         for label in "ab":
             if limit.fits(label, repeat, at):
-                limit.took(label, 10.0)
+                limit.record_duration(label, 10.0)
                 at += 10.0
                 done[repeat] += 1
     assert done == {1: 2, 2: 2, 3: 2, 4: 2, 5: 2}, "each repeat has both, or none"

@@ -18,7 +18,7 @@ from vectrial.model.errors import UserError
 from vectrial.report import pages
 from vectrial.report.build import build
 from vectrial.results.bundle import SUFFIX as BUNDLE
-from vectrial.results.bundle import opened, seal
+from vectrial.results.bundle import open_bundle, seal
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "results"
@@ -40,7 +40,7 @@ def vega_lite() -> jsonschema.Draft7Validator:
 def test_charts_say_what_vega_lite_knows(
     bundle: Path, vega_lite: jsonschema.Draft7Validator
 ) -> None:
-    with opened(bundle) as (_, folder):
+    with open_bundle(bundle) as (_, folder):
         report = build(load(folder))
     for figure in report.figures():
         for width in (WIDE, NARROW):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vectrial.document.blocks import Figure
-from vectrial.document.charts.theme import chart_of, finished
+from vectrial.document.charts.theme import chart_of, finish_chart
 from vectrial.document.charts.vegalite import channel
 from vectrial.document.render import draw
 from vectrial.results.clean import INSTEAD
@@ -17,7 +17,7 @@ def figure(title: str, points: int = 3) -> Figure:
     """Some points."""
     rows = [{"x": i, "y": i % 7, "n": title} for i in range(points)]
     chart = chart_of(rows).mark("point").encode(x="x:Q", y=channel("n:N", title=title))
-    return Figure("a", title, "", "", lambda width, legend: finished(chart, width, 200))
+    return Figure("a", title, "", "", lambda width, legend: finish_chart(chart, width, 200))
 
 
 @pytest.mark.parametrize("name", ["esc \x1b[2J", "nul \x00", "half \ud800", "none \ufffe", "\f \b"])
@@ -33,12 +33,12 @@ def test_a_figure_is_the_same_file_whatever_was_drawn_before_it() -> None:
         rows = [{"x": i, "n": name * 3} for i in range(3)]
         base = chart_of(rows).encode(x="x:Q", y=channel("n:N", axis=None))
         chart = base.mark("bar", clip=True)
-        return Figure("a", name, "", "", lambda width, legend: finished(chart, width, 200))
+        return Figure("a", name, "", "", lambda width, legend: finish_chart(chart, width, 200))
 
-    first = draw.alone(bars("a"))
+    first = draw.standalone_svg(bars("a"))
     assert "clip0" in first
-    draw.alone(bars("b"))
-    assert draw.alone(bars("a")) == first
+    draw.standalone_svg(bars("b"))
+    assert draw.standalone_svg(bars("a")) == first
 
 
 def test_too_many_points_are_told() -> None:

@@ -70,7 +70,7 @@ def test_where_every_search_failed_there_is_a_table_all_the_same(tmp_path: Path)
     report = written({"on": phases})
     assert len(rows_of(report, "filtered")) == len(phases)
     assert not [f for f in report.figures() if f.name.startswith("filtered")]
-    out = export.made(tmp_path / "report")
+    out = export.make_folder(tmp_path / "report")
     assert "Searching under filters" in export.write_html(report, out).read_text()
 
 
@@ -125,7 +125,7 @@ def test_recall_and_speed_are_drawn_for_every_predicate_with_both_arms(report: R
 
 @pytest.mark.slow
 def test_every_form_can_be_written(report: Report, tmp_path: Path) -> None:
-    out = export.made(tmp_path / "report")
+    out = export.make_folder(tmp_path / "report")
     assert "Searching under filters" in export.write_html(report, out).read_text()
     export.write_markdown(report, out)
     export.write_figures(report, out)

@@ -11,7 +11,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     columns,
-    footnoted,
+    footnotes,
 )
 from vectrial.document.render import html, markdown
 
@@ -27,7 +27,7 @@ TABLE = Table(
 
 
 def test_notes_are_numbered_by_sentence() -> None:
-    marks, notes = footnoted(TABLE)
+    marks, notes = footnotes(TABLE)
     assert notes == ["of the column", "of the row", "alone", "shared"]
     assert marks == {(HEAD, 1): (1,), (0, 0): (2,), (0, 1): (3, 4), (1, 1): (4, 2)}
 

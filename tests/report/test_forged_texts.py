@@ -19,7 +19,7 @@ from vectrial.util.file_names import file_name, legible, slug
 def test_a_forged_run_changes_nothing_outside_its_report(tmp_path: Path, up: str) -> None:
     with forged(tmp_path, up) as (run, out):
         document = report_of(load(run))
-        report = export.made(out)
+        report = export.make_folder(out)
         export.write_figures(document, report)
         export.write_csv(document, run, report)
         assert any("settings" in path.name for path in out.rglob("csv/*"))

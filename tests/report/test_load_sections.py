@@ -93,7 +93,7 @@ def test_a_client_bound_row_is_named_as_such(report: Report) -> None:
 
 
 def test_every_form_can_be_written(report: Report, tmp_path: Path) -> None:
-    out = export.made(tmp_path / "report")
+    out = export.make_folder(tmp_path / "report")
     page = export.write_html(report, out).read_text()
     for heading in (
         "Fixed arrival rate (open loop)",

@@ -12,7 +12,7 @@ from synthetic_runs import SECOND
 from vectrial.document.blocks import Report
 from vectrial.model.phase import Phase
 from vectrial.report.build import build
-from vectrial.telemetry.phases import add_server_metrics, not_its_own
+from vectrial.telemetry.phases import add_server_metrics, why_not_sampled
 
 NOTE = "weaviate 2.0 is not a version that its driver was tested with: 1.35.*"
 FACTS = {
@@ -108,7 +108,7 @@ def test_what_is_told_long_after_its_end_is_not_known(
 ) -> None:
     phase = Phase("flush", SECOND, SECOND + int(length_s * SECOND))
     phase.paused_ns = int(paused_s * SECOND)
-    why = not_its_own(phase, SECOND + int(told_s * SECOND))
+    why = why_not_sampled(phase, SECOND + int(told_s * SECOND))
     assert (why is None) is own
     assert own or "after its end" in str(why)
 

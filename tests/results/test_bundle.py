@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.trial import TrialRow
 from vectrial.results import bundle
-from vectrial.results.bundle import SUFFIX, opened, run_folder, seal, unpack
+from vectrial.results.bundle import SUFFIX, open_bundle, run_folder, seal, unpack
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter, TrialRecord
 
@@ -60,7 +60,7 @@ def members(path: Path) -> dict[str, bytes]:
 
 
 def seal_of(path: Path) -> str:
-    with opened(path) as (bundle, _):
+    with open_bundle(path) as (bundle, _):
         return bundle.seal
 
 
@@ -209,7 +209,7 @@ def test_a_changed_byte_is_seen(sealed: Path, data: st.DataObject) -> None:
     changed[data.draw(st.integers(0, len(changed) - 1))] ^= data.draw(st.integers(1, 255))
     other = sealed.with_name("changed")
     rewrite(other, {**files, name: bytes(changed)})
-    with pytest.raises(DataError, match="seal is broken"), opened(other):
+    with pytest.raises(DataError, match="seal is broken"), open_bundle(other):
         pass
 
 
@@ -223,21 +223,21 @@ def test_what_was_taken_out_put_in_or_renamed_is_named(run: Path) -> None:
         ({n.replace("deep", "flat"): c for n, c in files.items()}, "a.log is not sealed"),
     ):
         rewrite(made.path, changed)
-        with pytest.raises(DataError, match=said), opened(made.path):
+        with pytest.raises(DataError, match=said), open_bundle(made.path):
             pass
 
 
 def test_another_manifest_gives_another_seal(run: Path) -> None:
     made = seal(run)
     with_manifest(made.path, vectrial_version="other")
-    with opened(made.path) as (bundle, _):
+    with open_bundle(made.path) as (bundle, _):
         assert bundle.seal != made.seal
-    with opened(made.path, bundle.seal):
+    with open_bundle(made.path, bundle.seal):
         pass
     with pytest.raises(DataError, match=f"its seal is {bundle.seal}, and not {made.seal}"):
         unpack(made.path, run.parent / "laid", made.seal)
     assert not (run.parent / "laid").exists()
-    with pytest.raises(UserError, match="is no seal"), opened(made.path, made.seal[:16]):
+    with pytest.raises(UserError, match="is no seal"), open_bundle(made.path, made.seal[:16]):
         pass
 
 
@@ -297,28 +297,28 @@ def test_what_tuning_chose_is_kept(run: Path) -> None:
 def test_what_is_no_manifest_is_said(run: Path, manifest: bytes, said: str) -> None:
     made = seal(run)
     rewrite(made.path, {**members(made.path), "manifest.json": manifest})
-    with pytest.raises(DataError, match=said), opened(made.path):
+    with pytest.raises(DataError, match=said), open_bundle(made.path):
         pass
 
 
 def test_what_is_no_bundle_is_said(tmp_path: Path) -> None:
     other = tmp_path / "x.tar.gz"
     rewrite(other, {"readme": b"hello"})
-    with pytest.raises(DataError, match="holds no manifest"), opened(other):
+    with pytest.raises(DataError, match="holds no manifest"), open_bundle(other):
         pass
-    with pytest.raises(UserError, match="no such bundle"), opened(tmp_path / "none"):
+    with pytest.raises(UserError, match="no such bundle"), open_bundle(tmp_path / "none"):
         pass
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(DataError), opened(tmp_path / "text"):
+    with pytest.raises(DataError), open_bundle(tmp_path / "text"):
         pass
     rewrite(other, {"../climbs": b"x"})
-    with pytest.raises(DataError, match="outside"), opened(other):
+    with pytest.raises(DataError, match="outside"), open_bundle(other):
         pass
 
 
 def test_a_suite_that_is_no_text_is_refused(sealed: Path, tmp_path: Path) -> None:
     bad = forged(sealed, tmp_path / "b.gz", "suite.toml", b'name = "\xff"\n')
-    with pytest.raises(DataError, match=r"suite.toml: this is no text in UTF-8"), opened(bad):
+    with pytest.raises(DataError, match=r"suite.toml: this is no text in UTF-8"), open_bundle(bad):
         pass
 
 

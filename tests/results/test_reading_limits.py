@@ -10,8 +10,8 @@ import duckdb
 import pytest
 
 from vectrial.model.errors import UserError
-from vectrial.results.clean import INSTEAD, clean, clean_name, parsed
-from vectrial.results.database import BeingWritten
+from vectrial.results.clean import INSTEAD, clean, clean_name, parse_json
+from vectrial.results.database import RunBeingWritten
 from vectrial.results.reader import SECONDS, RunReader
 from vectrial.results.writer import RunWriter
 
@@ -96,7 +96,7 @@ def test_a_query_reaches_no_other_file_and_lifts_no_limit(
 
 
 def test_a_run_that_this_process_writes_is_being_written(folder: Path) -> None:
-    with RunWriter(folder), pytest.raises(BeingWritten):
+    with RunWriter(folder), pytest.raises(RunBeingWritten):
         RunReader(folder)
 
 
@@ -125,6 +125,6 @@ def test_what_is_text_stays() -> None:
     assert clean(said) == said
     assert clean("a\r\nb") == "a\nb"
     assert clean_name(said) == said.replace("\t", INSTEAD).replace("\n", INSTEAD)
-    assert parsed('{"a": [1e999, NaN, -Infinity, 2.5]}') == {"a": [None, None, None, 2.5]}
+    assert parse_json('{"a": [1e999, NaN, -Infinity, 2.5]}') == {"a": [None, None, None, 2.5]}
     with pytest.raises(ValueError, match="too deep"):
-        parsed("[" * 100_000)
+        parse_json("[" * 100_000)

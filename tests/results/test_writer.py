@@ -20,7 +20,7 @@ from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase
 from vectrial.model.results_schema import METRICS
 from vectrial.model.trial import CheckResult, TrialRow
-from vectrial.results.database import _fault
+from vectrial.results.database import _open_error
 from vectrial.results.folder import replace_text
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter, TrialRecord
@@ -423,7 +423,7 @@ def test_every_table_can_be_read_as_documented(tmp_path: Path) -> None:
 
 def test_a_run_that_may_not_be_written_is_not_damaged(tmp_path: Path) -> None:
     error = duckdb.IOException('IO Error: Cannot open file "run.duckdb": Read-only file system')
-    told = str(_fault(tmp_path, error))
+    told = str(_open_error(tmp_path, error))
     assert "may not be written here" in told
     assert "damaged" not in told
 

@@ -38,10 +38,10 @@ from vectrial.run import heartbeat, process
 from vectrial.run.redact import HIDDEN, Secrecy
 from vectrial.run.runner import run_plan
 from vectrial.servers import reaction
-from vectrial.servers.base import Recipe, Refused, ServerError
-from vectrial.servers.local import Local, variable
+from vectrial.servers.base import AccessRefused, Recipe, ServerError
+from vectrial.servers.local import Local, variable_name
 from vectrial.servers.managed_process import free_ports
-from vectrial.servers.provide import provide
+from vectrial.servers.provide import make_server
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.lucene.server import ELASTICSEARCH, OPENSEARCH
@@ -293,7 +293,7 @@ def test_a_secret_is_nowhere_in_the_run(
     assert {t["status"] for t in trials} == {"failed"}
     assert f"http://admin:{HIDDEN}@127.0.0.1/ answers 500" in str(trials[0]["reason"])
     assert json.loads(str(trials[0]["server"]))["provider"] == "external"
-    export.write_html(build(load(frail)), export.made(frail / "report"))
+    export.write_html(build(load(frail)), export.make_folder(frail / "report"))
     text = everything_in(frail)
     assert f"connecting to http://admin:{HIDDEN}@" in text, "the log is kept, without it"
     assert SECRET not in text
@@ -364,13 +364,13 @@ def test_a_wrong_key_names_where_it_is_given(
 ) -> None:
     with answering(status, b"") as port:
         ports = ",".join(f"{name}={port}" for name in recipe.public)
-        monkeypatch.setenv(variable(recipe, "address"), f"127.0.0.1:{ports}")
+        monkeypatch.setenv(variable_name(recipe, "address"), f"127.0.0.1:{ports}")
         for secret in recipe.secrets:
-            monkeypatch.setenv(variable(recipe, secret), SECRET)
+            monkeypatch.setenv(variable_name(recipe, secret), SECRET)
         named = f"{status}; see VECTRIAL_{recipe.name.upper()}_"
-        with pytest.raises(Refused, match=named) as raised:
-            provide(recipe, tmp_path).wait_ready()
-    assert all(variable(recipe, secret) in str(raised.value) for secret in recipe.secrets)
+        with pytest.raises(AccessRefused, match=named) as raised:
+            make_server(recipe, tmp_path).wait_ready()
+    assert all(variable_name(recipe, secret) in str(raised.value) for secret in recipe.secrets)
     assert "hush" not in str(raised.value)
 
 
@@ -378,7 +378,7 @@ def test_an_address_of_something_else(tmp_path: Path, monkeypatch: pytest.Monkey
     with answering(200, b"<html>welcome</html>") as port:
         monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", f"127.0.0.1:http={port},grpc={port}")
         with pytest.raises(ServerError, match="is it weaviate that listens"):
-            provide(WEAVIATE, tmp_path).wait_ready(0.1)
+            make_server(WEAVIATE, tmp_path).wait_ready(0.1)
 
 
 def test_a_port_that_was_taken_is_left_for_another(
@@ -394,7 +394,7 @@ def test_a_port_that_was_taken_is_left_for_another(
         monkeypatch.setattr("vectrial.servers.managed_process.free_ports", ports)
         with Local(LITTLE, tmp_path, progress=told.append) as server:
             assert server.address.ports["http"] != port
-            assert server.lives()
+            assert server.is_alive()
     assert any(f"port {port} is taken" in line for line in told)
 
 

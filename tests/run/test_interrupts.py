@@ -108,7 +108,7 @@ except KeyboardInterrupt:
 
 
 def test_other_errors_stay_what_they_are() -> None:
-    with pytest.raises(ValueError, match="other"), interrupts.unwrapped():
+    with pytest.raises(ValueError, match="other"), interrupts.unwrap_interruption():
         raise ValueError("other")
 
 

@@ -31,10 +31,10 @@ from small_suite import EASY
 
 from vectrial.datasets import catalog
 from vectrial.results.reader import RunReader
-from vectrial.servers.limits import sweep
+from vectrial.servers.limits import remove_orphans
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 
 #: Lines of a run before the moment at most, and seconds after the last of them.
 _LINES, _LATER_S = 3, 1.2
@@ -181,7 +181,7 @@ class Chain:
         assert list((self._base / "tmp").iterdir()) == []
         # Others at work on this machine leave groups, too.
         mine = {f"vectrial-{pid}-" for pid in self._pids}
-        swept = [group for group in sweep() if group.name.startswith(tuple(mine))]
+        swept = [group for group in remove_orphans() if group.name.startswith(tuple(mine))]
         assert swept == [], "control groups of servers that ended"
 
     def _start(self) -> tuple[subprocess.Popen[str], list[str]]:
@@ -302,7 +302,7 @@ def test_servers(
     for store in stores:
         recipe = recipe_of(registry.load(STORES.get(store, store)))
         assert recipe is not None
-        prepared(recipe)
+        require_startable(recipe)
     # The programs are those of this machine's cache.
     env = {name: value for name, value in variables.items() if name != "VECTRIAL_HOME"}
     catalog.ensure("clustered-16-2k", lambda *_: None)

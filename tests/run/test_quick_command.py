@@ -27,7 +27,7 @@ from vectrial.model.errors import SourceUnavailable
 from vectrial.questions import contenders
 from vectrial.questions import quick as quick_question
 from vectrial.questions.bench import DATASET
-from vectrial.questions.contenders import Skipped
+from vectrial.questions.contenders import SkippedStore
 from vectrial.results.reader import RunReader
 from vectrial.suite.model import parse_suite, read_suite
 
@@ -58,7 +58,7 @@ def test_an_answer_with_its_run_and_its_suite(inside: Inside, tmp_path: Path) ->
     assert f"run: runs/{folder.name}\n" in done.out
     text = (folder / "suite.toml").read_text()
     assert text.startswith("# The suite of `vectrial quick`.")
-    assert "# repeats: of every trial" in text
+    assert "# repeats: repeats of every trial" in text
     with RunReader(folder) as run:
         bad = run.rows("select store, experiment, reason from trial where status <> 'ok'")
         assert bad == []
@@ -97,7 +97,7 @@ def test_stores_that_have_no_row_are_told_with_the_reason(
     made = Made().sweep("good").sweep("low", recalls=low).sweep("bad", wrong=True)
     made.trial("gone", status="failed", reason="StoreError: it fell over")
     run = load(made.write(tmp_path / "run"))
-    skipped = (Skipped("away", "not installed: pip install away"),)
+    skipped = (SkippedStore("away", "not installed: pip install away"),)
     answer = quick_question.QuickAnswer(
         quick_question.QuickQuestion(), run.folder, run, rank(run, 0.95), skipped
     )

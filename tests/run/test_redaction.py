@@ -19,7 +19,7 @@ from vectrial.run.redact import Secrecy, short_secrets
 from vectrial.servers.provide import external_address, secrets_of
 from vectrial.stores.milvus.server import MILVUS
 from vectrial.stores.redis.server import REDIS
-from vectrial.util.redaction import HIDDEN, Log, Redaction, of_environment
+from vectrial.util.redaction import HIDDEN, Log, Redaction, environment_redaction
 
 SECRET = "p\"w\\d-'SECR/ET <é>&77+"
 ENCODINGS: dict[str, Callable[[str], str]] = {
@@ -111,7 +111,7 @@ def test_secrets_of_any_server_are_known(monkeypatch: pytest.MonkeyPatch, tmp_pa
     monkeypatch.setenv("VECTRIAL_QDRANT_API_KEY_FILE", str(tmp_path / "key"))
     monkeypatch.setenv("VECTRIAL_SERVE_TOKEN", "hush-token")
     monkeypatch.setenv("VECTRIAL_MILVUS_PASSWORD_FILE", str(tmp_path / "none"))
-    said = of_environment(["hush-made"]).text("hush-redis hush-qdrant hush-token hush-made")
+    said = environment_redaction(["hush-made"]).text("hush-redis hush-qdrant hush-token hush-made")
     assert said == " ".join([HIDDEN] * 4)
 
 

@@ -25,7 +25,7 @@ from vectrial.model.metric import Metric
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter
 from vectrial.run import measuring, prepare
-from vectrial.run.prepare import keep, new_folder, toml_of
+from vectrial.run.prepare import new_folder, toml_of, write_suite
 from vectrial.run.runner import Outcome
 from vectrial.suite.model import parse_suite, read_suite
 
@@ -107,11 +107,11 @@ def test_more_repeats_are_the_runs_from_then_on(inside: Inside, tiny: Path) -> N
 def test_a_run_keeps_its_suite_but_for_more_repeats(tmp_path: Path) -> None:
     text = TINY + '[[stores]]\nstore = "hnswlib"\nindex = "hnsw"\n'
     whole = SuiteSource(parse_suite(text, "t.toml"), text, "t.toml")
-    keep(tmp_path, whole.suite, text)
+    write_suite(tmp_path, whole.suite, text)
     kept = tmp_path / "suite.toml"
     assert kept.read_text() == text
     for only, repeats, there in ((["memory"], 1, 1), (["memory"], 3, 3), ([], 2, 3), ([], 5, 5)):
-        keep(tmp_path, whole.restricted(only, repeats).suite, text)
+        write_suite(tmp_path, whole.restricted(only, repeats).suite, text)
         assert read_suite(kept).repeats == there
         assert [ref.store for ref in read_suite(kept).stores] == ["memory", "hnswlib"]
     assert [path.name for path in tmp_path.iterdir()] == ["suite.toml"]
@@ -119,7 +119,7 @@ def test_a_run_keeps_its_suite_but_for_more_repeats(tmp_path: Path) -> None:
 
 def test_a_new_run_keeps_what_it_was_restricted_to(tmp_path: Path) -> None:
     suite = parse_suite(TINY, "t.toml").model_copy(update={"repeats": 2})
-    keep(tmp_path, suite, TINY)
+    write_suite(tmp_path, suite, TINY)
     assert (tmp_path / "suite.toml").read_text() == toml_of(suite)
 
 

@@ -17,7 +17,7 @@ from busy_machine import missed_by_sampler
 from small_suite import EASY, Vectrial
 
 from vectrial.results.reader import RunReader
-from vectrial.servers.namespaces import no_network
+from vectrial.servers.namespaces import why_no_network
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.testing.server_programs import program
 from vectrial.util.paths import servers_dir
@@ -108,7 +108,7 @@ def test_both_lanes_on_a_real_server(served: Path, vectrial: Vectrial) -> None:
         assert seen == [{"process": "client"}, {"process": "server"}]
         _check_telemetry(run)
         (server,) = run.rows("select distinct server from trial")
-        network = "this machine's" if no_network() else "its own"
+        network = "this machine's" if why_no_network() else "its own"
         assert json.loads(str(server["server"]))["network"] == network
         size = {m["metric"]: m["value"] for m in run.measured() if m["experiment"] == "storage"}
         assert size["disk_bytes"] > 2000 * 16 * 4, "it is the server's folder that is measured"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from vectrial.model.phase import COLDER, PARTS, SLICE_S, Slice, Turn, TurnTime
 from vectrial.run import slice_lengths, turns
-from vectrial.run.turns import Rounds, Together, TurnJob, WaitingJob, orders
+from vectrial.run.turns import Rounds, TurnGroup, TurnJob, WaitingJob, orders
 from vectrial.worker.messages import Progress, TurnResult
 
 
@@ -85,7 +85,7 @@ def rounds(*processes: Answering, seconds: float = 5.0) -> None:
         WaitingJob(str(at), process, {f"trial-{at}": TurnTime(seconds)})
         for at, process in enumerate(processes)
     ]
-    Rounds(contenders, watcher(), Together(watcher())).run()
+    Rounds(contenders, watcher(), TurnGroup(watcher())).run()
 
 
 @given(st.integers(1, 12), st.integers(0, 1000))
@@ -157,7 +157,7 @@ def test_as_little_as_possible_is_left_out() -> None:
 
 
 def test_the_length_of_slices_is_found_once_for_all_repeats() -> None:
-    together = Together(watcher())
+    together = TurnGroup(watcher())
     for repeat in range(2):
         process = Answering(cold_s=0.008)
         key = f"trial-{repeat}"
@@ -221,7 +221,7 @@ class Machine:
 
     def run(self, *jobs: TurnJob) -> Silent:
         told = watcher()
-        together = Together(told, lambda: self.free)
+        together = TurnGroup(told, lambda: self.free)
         together._spare_bytes = 0
         together.run(jobs)
         return told

@@ -78,7 +78,7 @@ def test_a_suite_that_cannot_be_meant(
 def test_hosts_where_there_can_be_none(
     refused: Call, suite: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prepare, "no_hosts", lambda: "links can be made by root alone")
+    monkeypatch.setattr(prepare, "why_no_hosts", lambda: "links can be made by root alone")
     suite.write_text(SUITE + "[hosts]\n")
     message = refused("run", str(suite))
     assert "no simulated hosts can be made here: links can be made by root alone" in message

@@ -27,13 +27,13 @@ from vectrial.report.build import build
 from vectrial.servers import cluster, provide
 from vectrial.servers.base import Cluster, Clustering, Command, Node, Recipe, ServerError
 from vectrial.servers.cluster import LocalCluster
-from vectrial.servers.hosts import no_hosts
-from vectrial.servers.inside import Inside
+from vectrial.servers.hosts import why_no_hosts
 from vectrial.servers.namespaces import Network
+from vectrial.servers.server_network import ServerNetwork
 from vectrial.stores.lucene.server import ELASTICSEARCH
 from vectrial.stores.milvus.server import MILVUS
 from vectrial.stores.weaviate.server import WEAVIATE
-from vectrial.testing.server_programs import prepared, program
+from vectrial.testing.server_programs import program, require_startable
 
 #: Three nodes on hosts, of which one stands still and is cut off.
 LOSS = """
@@ -113,7 +113,7 @@ def test_nodes_know_one_another_and_share_their_secrets(tmp_path: Path) -> None:
         assert (address.host, address.ports) == (address.nodes[0].host, address.nodes[0].ports)
         running = processes(server)
     assert all_ended(running, 0.0)
-    assert not server.lives()
+    assert not server.is_alive()
 
 
 def test_a_restart_keeps_ports_data_and_secrets(tmp_path: Path) -> None:
@@ -142,8 +142,8 @@ def test_without_one_of_its_nodes_it_does_not_live(tmp_path: Path) -> None:
         _, second = server.processes().values()
         psutil.Process(second).kill()
         assert all_ended([psutil.Process(second)] if psutil.pid_exists(second) else [])
-        assert not server.lives()
-        assert server.answers(), "the other one"
+        assert not server.is_alive()
+        assert server.is_answering(), "the other one"
 
 
 def test_a_node_that_does_not_start_leaves_none_behind(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_services_are_there_before_the_nodes_and_end_after_them(tmp_path: Path) 
         running = processes(server)
         psutil.Process(server.processes()["service"]).kill()
         assert all_ended(running[-1:])
-        assert not server.lives(), "its nodes need the service"
+        assert not server.is_alive(), "its nodes need the service"
     assert all_ended(running)
 
 
@@ -179,18 +179,19 @@ def test_services_are_there_before_the_nodes_and_end_after_them(tmp_path: Path) 
 def on_hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalCluster]:
     """Two tiny servers on hosts of their own."""
     monkeypatch.setenv("PYTHONPATH", str(Path(tiny_server.__file__).parent))
-    if why := no_hosts():
+    if why := why_no_hosts():
         pytest.skip(why)
     with Network() as network:
-        inside = Inside(network, "tiny_server:LITTLE")
+        inside = ServerNetwork(network, "tiny_server:LITTLE")
         hosts = Hosts(link_mbit=200)
-        with LocalCluster(tiny(), 2, tmp_path, inside=inside, hosts=hosts) as server:
+        with LocalCluster(tiny(), 2, tmp_path, server_network=inside, hosts=hosts) as server:
             yield server
 
 
 def reacts(server: LocalCluster, node: int) -> bool:
     """True if the node answers somebody in the network that joins the hosts."""
-    return server._inside is not None and server._inside.answers(server.address.nodes[node])
+    network = server._server_network
+    return network is not None and network.is_answering(server.address.nodes[node])
 
 
 def test_a_node_on_a_host_is_cut_off_and_joined_again(on_hosts: LocalCluster) -> None:
@@ -201,7 +202,7 @@ def test_a_node_on_a_host_is_cut_off_and_joined_again(on_hosts: LocalCluster) ->
     assert on_hosts.strike(1, Fault.CUT) == "node-2"
     assert until(lambda: reacts(on_hosts, 0))
     assert not reacts(on_hosts, 1)
-    assert on_hosts.lives(), "the node was lost on purpose"
+    assert on_hosts.is_alive(), "the node was lost on purpose"
     on_hosts.mend(1, Fault.CUT)
     assert until(lambda: reacts(on_hosts, 1))
 
@@ -210,7 +211,7 @@ def test_a_node_is_killed_and_started_again_or_stands_still(on_hosts: LocalClust
     before = on_hosts.processes()
     on_hosts.strike(1, Fault.KILL)
     assert not reacts(on_hosts, 1)
-    assert on_hosts.lives()
+    assert on_hosts.is_alive()
     on_hosts.mend(1, Fault.KILL)
     on_hosts.wait_ready()
     after = on_hosts.processes()
@@ -274,7 +275,7 @@ def asked(node: Address, path: str, key: str | None = None) -> object:
 
 @pytest.mark.server("weaviate")
 def test_weaviate_nodes_replicate_and_outlive_one_of_them(tmp_path: Path) -> None:
-    prepared(WEAVIATE)
+    require_startable(WEAVIATE)
     import weaviate
     from weaviate.classes.config import Configure, ConsistencyLevel
     from weaviate.classes.init import AdditionalConfig, Timeout
@@ -314,7 +315,7 @@ def test_weaviate_nodes_replicate_and_outlive_one_of_them(tmp_path: Path) -> Non
 @pytest.mark.server("milvus")
 @pytest.mark.slow
 def test_a_milvus_cluster_spreads_its_roles(tmp_path: Path) -> None:
-    prepared(MILVUS, nodes=2)
+    require_startable(MILVUS, nodes=2)
     from pymilvus import MilvusClient
 
     with LocalCluster(MILVUS, 2, tmp_path) as server:
@@ -334,8 +335,8 @@ def test_a_milvus_cluster_spreads_its_roles(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_node_is_lost_under_load(tmp_path: Path) -> None:
     """The whole way: a suite, hosts, the fault, and what the nodes have in the end."""
-    prepared(WEAVIATE)
-    if why := no_hosts():
+    require_startable(WEAVIATE)
+    if why := why_no_hosts():
         pytest.skip(why)
     suite = tmp_path / "suite.toml"
     suite.write_text(LOSS)
@@ -376,7 +377,7 @@ def test_a_node_is_lost_under_load(tmp_path: Path) -> None:
 @pytest.mark.server("elasticsearch")
 @pytest.mark.slow
 def test_elasticsearch_nodes_spread_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    prepared(ELASTICSEARCH)
+    require_startable(ELASTICSEARCH)
     from elasticsearch import Elasticsearch
 
     monkeypatch.setenv("VECTRIAL_ELASTICSEARCH_HEAP", "512m")

@@ -21,10 +21,16 @@ from vectrial.run import exposure
 from vectrial.servers import local
 from vectrial.servers.account import Account, free_account
 from vectrial.servers.base import ServerError
-from vectrial.servers.inside import Inside
 from vectrial.servers.local import Local
-from vectrial.servers.namespaces import Network, NoNamespace, can_cover, confine, no_network
-from vectrial.servers.provide import Choice
+from vectrial.servers.namespaces import (
+    Network,
+    NoNamespace,
+    can_cover,
+    confine_command,
+    why_no_network,
+)
+from vectrial.servers.provide import ProviderChoice
+from vectrial.servers.server_network import ServerNetwork
 
 HERE = Path(tiny_server.__file__).parent
 STARTS = """
@@ -66,7 +72,9 @@ def test_a_server_is_reached_from_within_its_network_alone(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(HERE))
     recipe = tiny_server.recipe("--everywhere")
-    with Local(recipe, tmp_path, inside=Inside(network, "tiny_server:LITTLE")) as server:
+    with Local(
+        recipe, tmp_path, server_network=ServerNetwork(network, "tiny_server:LITTLE")
+    ) as server:
         port = server.address.ports["http"]
         assert not other_user.connects(port)
         code = STARTS.format(here=str(HERE))
@@ -82,9 +90,9 @@ def test_one_that_ends_in_a_network_is_known_to(
     network: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(HERE))
-    inside = Inside(network, "tiny_server:LITTLE")
+    inside = ServerNetwork(network, "tiny_server:LITTLE")
     broken = pytest.raises(ServerError, match="the configuration is wrong")
-    with broken, Local(tiny_server.recipe("--breaks"), tmp_path, inside=inside):
+    with broken, Local(tiny_server.recipe("--breaks"), tmp_path, server_network=inside):
         pass
 
 
@@ -102,7 +110,7 @@ def test_one_that_listens_everywhere_is_relayed_from_loopback(tmp_path: Path) ->
 def test_where_no_network_can_be_made_it_is_not_started_unless_allowed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "no_network", lambda: "nobody may")
+    monkeypatch.setattr(local, "why_no_network", lambda: "nobody may")
     recipe = tiny_server.recipe(exposed=True)
     with pytest.raises(ServerError, match=r"nobody may.*--allow-exposed"):
         Local(recipe, tmp_path).start()
@@ -119,11 +127,11 @@ def _servers(server: str) -> dict[Any, None]:
 def test_a_run_says_before_it_measures_who_else_reaches_its_servers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def chosen(recipe: object, wanted: object) -> Choice:
-        return Choice(Provider.LOCAL, "", Availability(True))
+    def chosen(recipe: object, wanted: object) -> ProviderChoice:
+        return ProviderChoice(Provider.LOCAL, "", Availability(True))
 
-    monkeypatch.setattr(exposure, "no_network", lambda: "nobody may")
-    monkeypatch.setattr(exposure, "choose", chosen)
+    monkeypatch.setattr(exposure, "why_no_network", lambda: "nobody may")
+    monkeypatch.setattr(exposure, "choose_provider", chosen)
     said: list[str] = []
     servers = _servers("vectrial.stores.milvus.server:MILVUS")
     with pytest.raises(UserError, match=r"^milvus: listens on every interface") as refused:
@@ -144,7 +152,7 @@ import json, os, sys
 from pathlib import Path
 sys.path[:0] = {paths!r}
 import other_user, tiny_server
-from vectrial.servers.inside import Inside
+from vectrial.servers.server_network import Inside
 from vectrial.servers.local import Local
 from vectrial.servers.namespaces import Network, no_network
 
@@ -181,7 +189,7 @@ def test_an_ordinary_user_has_networks_too(tmp_path: Path) -> None:
     order = user.order(shown, tmp_path / "passwd")
     user.own(work)
     done = subprocess.run(
-        confine((sys.executable, "-c", code), **order),
+        confine_command((sys.executable, "-c", code), **order),
         cwd=work,
         env={"PATH": os.environ["PATH"], "HOME": str(work)},
         capture_output=True,
@@ -223,4 +231,4 @@ def test_root_without_the_right_to_make_namespaces_is_told(tmp_path: Path) -> No
 
 
 def test_this_machine_says_whether_it_has_networks() -> None:
-    assert no_network() == "" or os.geteuid() != 0 or not can_cover()
+    assert why_no_network() == "" or os.geteuid() != 0 or not can_cover()

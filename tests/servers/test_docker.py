@@ -22,8 +22,8 @@ from vectrial.model.availability import Availability
 from vectrial.model.placement import Limits, Provider
 from vectrial.servers import docker
 from vectrial.servers.base import Image, NoProgram, Recipe, ServerError
-from vectrial.servers.docker import Docker, at_hand, run_command
-from vectrial.servers.provide import choose, prepare, provide, recipe_of
+from vectrial.servers.docker import Docker, image_availability, run_command
+from vectrial.servers.provide import choose_provider, make_server, prepare, recipe_of
 from vectrial.stores import registry
 
 HERE = Path(tiny_server.__file__).parent
@@ -118,14 +118,14 @@ def test_without_an_engine_it_says_so(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv(docker.ENGINE, str(tmp_path / "no-such-engine"))
     with pytest.raises(NoProgram, match=r"no '.*no-such-engine' here.*VECTRIAL_DOCKER"):
         Docker(recipe(), tmp_path).start()
-    assert at_hand(recipe()).works is False
+    assert image_availability(recipe()).works is False
 
 
 def test_an_engine_that_is_not_reached(engine: Path, tmp_path: Path) -> None:
     (engine / "down").write_text("")
     with pytest.raises(NoProgram, match="has no engine to talk to: Cannot connect"):
         Docker(recipe(), tmp_path / "s").start()
-    assert "Cannot connect" in at_hand(recipe()).reason
+    assert "Cannot connect" in image_availability(recipe()).reason
 
 
 def test_a_server_without_an_image(tmp_path: Path) -> None:
@@ -147,24 +147,24 @@ def test_an_image_that_cannot_be_pulled(engine: Path, tmp_path: Path) -> None:
 def test_the_official_image_is_the_default_where_an_engine_answers(
     engine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choice = choose(recipe())
+    choice = choose_provider(recipe())
     assert (choice.provider, choice.by_default) == (Provider.DOCKER, True)
     assert "engine-command' answers" in choice.why
-    assert isinstance(provide(recipe(), tmp_path), Docker)
-    assert choose(tiny_server.recipe()).provider is Provider.LOCAL, "it has no image"
-    assert choose(recipe(), Provider.LOCAL).why == "requested"
+    assert isinstance(make_server(recipe(), tmp_path), Docker)
+    assert choose_provider(tiny_server.recipe()).provider is Provider.LOCAL, "it has no image"
+    assert choose_provider(recipe(), Provider.LOCAL).why == "requested"
     monkeypatch.setenv("VECTRIAL_LITTLE_PROVIDER", "local")
-    assert choose(recipe(), Provider.DOCKER).provider is Provider.LOCAL
+    assert choose_provider(recipe(), Provider.DOCKER).provider is Provider.LOCAL
     monkeypatch.delenv("VECTRIAL_LITTLE_PROVIDER")
     monkeypatch.setenv("VECTRIAL_LITTLE_BIN", "/usr/bin/little")
-    assert choose(recipe()).why == "VECTRIAL_LITTLE_BIN is set"
-    assert choose(recipe()).provider is Provider.LOCAL
+    assert choose_provider(recipe()).why == "VECTRIAL_LITTLE_BIN is set"
+    assert choose_provider(recipe()).provider is Provider.LOCAL
     monkeypatch.setenv("VECTRIAL_LITTLE_ADDRESS", "here:http=1")
-    assert choose(recipe()).provider is Provider.EXTERNAL
+    assert choose_provider(recipe()).provider is Provider.EXTERNAL
 
 
 def test_without_an_engine_the_default_is_a_program_of_this_machine() -> None:
-    choice = choose(recipe())
+    choice = choose_provider(recipe())
     assert choice.provider is Provider.LOCAL
     assert "since there is no 'no-engine-in-tests' here" in choice.why
 
@@ -180,16 +180,16 @@ def test_an_image_that_cannot_be_pulled_is_replaced_only_where_nobody_asked_for_
     assert lines[-1].endswith("a program of this machine is used instead")
     with pytest.raises(NoProgram, match=r"manifest unknown.*--provider local.*_PROVIDER=local"):
         prepare(recipe(), lines.append, Provider.DOCKER)
-    lacking = replace(recipe(), at_hand=lambda: Availability(False, "no program of it"))
+    lacking = replace(recipe(), availability=lambda: Availability(False, "no program of it"))
     with pytest.raises(NoProgram, match=r"no program of it; nor in a container: .*manifest"):
         prepare(lacking, lines.append)
 
 
 def test_a_container_runs_while_its_block_lasts(engine: Path, tmp_path: Path) -> None:
     told: list[str] = []
-    assert at_hand(recipe()).works is None, "it would be pulled"
+    assert image_availability(recipe()).works is None, "it would be pulled"
     with Docker(recipe(), tmp_path / "s", limits=Limits(2.0), progress=told.append) as server:
-        assert server.lives()
+        assert server.is_alive()
         assert tiny_server.starts(server.address) == 1
         running = containers(engine)
         assert server.processes() == {}, "a process that is not the container's, by its group"
@@ -211,7 +211,7 @@ def test_a_container_runs_while_its_block_lasts(engine: Path, tmp_path: Path) ->
     assert "little: hello" in (tmp_path / "s" / "server.log").read_text()
     assert any("pulling" in line for line in told)
     assert sum(call[0] == "pull" for call in calls(engine)) == 1
-    assert at_hand(recipe()).works is True
+    assert image_availability(recipe()).works is True
 
 
 def test_its_processes_are_known_by_their_control_group(
@@ -219,12 +219,12 @@ def test_its_processes_are_known_by_their_control_group(
 ) -> None:
     with Docker(recipe(), tmp_path / "s") as server:
         (process,) = containers(engine)
-        assert server.elsewhere(), "no process of this machine is in the container's group"
+        assert server.is_remote(), "no process of this machine is in the container's group"
         assert server.processes() == {}
         groups = Path(f"/proc/{process.pid}/cgroup").read_text()
         (engine / "id").write_text(groups.splitlines()[0].split(":")[1] or "0")
         assert server.processes() == {"server": process.pid}
-        assert not server.elsewhere()
+        assert not server.is_remote()
 
 
 @pytest.mark.slow
@@ -238,11 +238,11 @@ def test_an_engine_that_hangs_does_not_end_the_run(
         running = containers(engine)
         (engine / "hangs").write_text("inspect image kill stop")
         monkeypatch.setattr(docker, "_ASK_S", 3.0)  # in which it says its version
-        assert at_hand(quick).works is None, "it may have to be pulled"
+        assert image_availability(quick).works is None, "it may have to be pulled"
         monkeypatch.setattr(docker, "_ASK_S", 1.0)
         assert server.processes() == {}
         getattr(server, how)()
-        assert not server.lives()
+        assert not server.is_alive()
     assert running
     assert all_ended(running)
     assert told[-1] == "little: did not end within 0.5 s; killed"

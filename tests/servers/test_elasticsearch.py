@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vectrial.model.errors import UserError
-from vectrial.stores.lucene.server import ELASTICSEARCH, VERSIONS, chosen, heap
+from vectrial.stores.lucene.server import ELASTICSEARCH, VERSIONS, chosen_program, heap
 
 PORTS = {"http": 1, "transport": 2}
 
@@ -23,12 +23,12 @@ def distribution(folder: Path) -> Path:
 
 def test_the_version_is_the_environments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VECTRIAL_ELASTICSEARCH_VERSION", raising=False)
-    assert chosen().version == next(iter(VERSIONS))
+    assert chosen_program().version == next(iter(VERSIONS))
     monkeypatch.setenv("VECTRIAL_ELASTICSEARCH_VERSION", "9.2.4")
-    assert chosen().version == "9.2.4"
+    assert chosen_program().version == "9.2.4"
     monkeypatch.setenv("VECTRIAL_ELASTICSEARCH_VERSION", "1.0")
     with pytest.raises(UserError, match=r"VECTRIAL_ELASTICSEARCH_VERSION.*8\.19\.21, 9\.2\.4"):
-        chosen()
+        chosen_program()
 
 
 def test_each_server_has_a_configuration_of_its_own(

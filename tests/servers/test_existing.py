@@ -28,7 +28,7 @@ from tls_front import make_certificate, tls_front
 
 from vectrial._engine import Judge
 from vectrial.datasets.truth import truth_of
-from vectrial.engine.client import Requests, closed, drive, tls, unfailed
+from vectrial.engine.client import Requests, closed, drive, record_or_raise, tls
 from vectrial.gate import ExpectedRows, Subject, run_gate
 from vectrial.model.context import fields_of
 from vectrial.model.dataset import Dataset
@@ -48,11 +48,11 @@ from vectrial.run.existing import (
     suite_of,
 )
 from vectrial.servers.base import NotReady
-from vectrial.servers.provide import provide, recipe_of
+from vectrial.servers.provide import make_server, recipe_of
 from vectrial.stores import registry
-from vectrial.stores.attached import attached, keys_of, without_own_ids
+from vectrial.stores.attached import keys_of, open_existing, without_own_ids
 from vectrial.stores.common.arrow import ids_of
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 
 K = 10
 
@@ -67,9 +67,9 @@ def served(
     """A store's name and the address of a server of its own."""
     recipe = recipe_of(registry.load(request.param))
     assert recipe is not None
-    prepared(recipe)
+    require_startable(recipe)
     folder = tmp_path_factory.mktemp(request.param)
-    with quick_servers(), provide(recipe, folder, allow_exposed=True) as server:
+    with quick_servers(), make_server(recipe, folder, allow_exposed=True) as server:
         yield request.param, server.address
 
 
@@ -102,7 +102,7 @@ def opened(reading: ExistingCollection, dataset: Dataset) -> tuple[Store, Datase
     rows = without_own_ids(dataset)
     schema = Schema(DIM, Metric.COSINE, fields_of(rows))
     index = index_of(reading.store, found)
-    store = attached(
+    store = open_existing(
         reading.store, Path(), reading.address, reading.existing, schema, index, keys
     )  # fmt: skip
     return store, rows
@@ -173,7 +173,7 @@ def _ask_natively(store: Store, subject: Subject, rows: Dataset, made: Foreign) 
             once=True,
         )
         outcome = drive(native.target, [requests], [closed(1, count=len(rows.queries))])
-        answers = unfailed(outcome, "searches")["answers"]
+        answers = record_or_raise(outcome, "searches")["answers"]
         assert answers is not None
         which, ids, _ = answers
         search = store.searcher(K, subject.generous(), condition)
@@ -212,7 +212,7 @@ def test_another_index_than_the_suite_says(foreign: tuple[ExistingCollection, Fo
     wrong = replace(found, params={**found.params, name: value + 1})
     schema = Schema(DIM, Metric.COSINE)
     with pytest.raises(UserError, match=f"{name} = {value}"):
-        attached(
+        open_existing(
             reading.store, Path(), reading.address, made.existing, schema,
             index_of(reading.store, wrong), keys_of(_nothing()),
         )  # fmt: skip
@@ -328,7 +328,7 @@ def test_both_lanes_under_tls(
         requests = _requests(store.native_search(K, kind.search()), rows)
         outcome = drive(target, [requests], [closed(2, count=20)])
         if not made.text:
-            unfailed(outcome, "searches")
+            record_or_raise(outcome, "searches")
             assert outcome["classes"][0]["recorder"].samples() == 20
 
 

@@ -20,7 +20,7 @@ from vectrial.model.schema import Schema
 from vectrial.model.store import Address
 from vectrial.run.existing import ExistingCollection, describe, index_of, suite_of
 from vectrial.stores import registry
-from vectrial.stores.attached import attached, keys_of
+from vectrial.stores.attached import keys_of, open_existing
 from vectrial.stores.common import SearchRequest
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -350,7 +350,7 @@ def test_searches_have_the_settings_of_the_role_first(postgres: Address, databas
         searches = [one.model_extra or {} for one in suite.experiments]
         assert [one["search"] == {} for one in searches] == [True, False]
         index, schema = index_of(reading.store, found), Schema(DIM, Metric.COSINE)
-        store = attached(
+        store = open_existing(
             reading.store, Path(), postgres, Existing("t"), schema, index, keys_of(dataset)
         )
         kind = store.capabilities.indexes["hnsw"]
@@ -360,7 +360,7 @@ def test_searches_have_the_settings_of_the_role_first(postgres: Address, databas
             asked = kind.search.model_validate({"ef_search": 99})
             given = store._search(SearchRequest(K, asked))
             assert given.settings() == {"hnsw.ef_search": "99"}
-            session = store._client.of(own.settings())
+            session = store._client.connection(own.settings())
             assert session.execute("SHOW hnsw.ef_search").fetchone()[0] == "13"
             assert session.execute("SHOW enable_seqscan").fetchone()[0] == "on"
     finally:

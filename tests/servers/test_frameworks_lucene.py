@@ -16,7 +16,7 @@ from measured_collections import measured, opened, refused
 
 from vectrial.model.existing import Existing
 from vectrial.model.store import Address, Store
-from vectrial.servers.base import Refused
+from vectrial.servers.base import AccessRefused
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
 
@@ -116,7 +116,7 @@ def test_a_role_that_may_only_read_an_index(store: str, request: pytest.FixtureR
     recipe = recipe_of(kind)
     assert recipe is not None
     nobody = {**forbidden, **dict.fromkeys(IDENTITY, FORBIDDEN)}
-    with front(address, nobody) as closed, pytest.raises(Refused):
+    with front(address, nobody) as closed, pytest.raises(AccessRefused):
         recipe.ready(closed)
     with front(address, {**forbidden, **dict.fromkeys(IDENTITY, READER)}) as narrow:
         recipe.ready(narrow)

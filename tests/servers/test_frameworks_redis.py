@@ -27,10 +27,10 @@ from vectrial.model.existing import Existing
 from vectrial.model.store import Address
 from vectrial.run.existing import ExistingCollection, describe, read_rows
 from vectrial.servers.base import Command
-from vectrial.servers.provide import provide
+from vectrial.servers.provide import make_server
 from vectrial.stores import registry
 from vectrial.stores.redis.server import QUERY_ENGINE, REDIS_SEARCH
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -164,9 +164,9 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
         argv = (*plain.argv, "--loadmodule", str(module))
         return replace(plain, argv=argv, needs=(*plain.needs, module))
 
-    prepared(REDIS_SEARCH)
+    require_startable(REDIS_SEARCH)
     recipe = replace(REDIS_SEARCH, command=command)
-    with quick_servers(), provide(recipe, tmp_path_factory.mktemp("documents")) as server:
+    with quick_servers(), make_server(recipe, tmp_path_factory.mktemp("documents")) as server:
         yield server.address
 
 

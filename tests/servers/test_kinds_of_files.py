@@ -17,11 +17,11 @@ from vectrial.model.file_categories import FileKind
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Store
-from vectrial.servers.provide import provide, recipe_of
+from vectrial.servers.provide import make_server, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
-from vectrial.telemetry.disk import allocated_bytes, on_disk
-from vectrial.testing.server_programs import prepared
+from vectrial.telemetry.disk import allocated_bytes, store_bytes_by_kind
+from vectrial.testing.server_programs import require_startable
 from vectrial.util.child_environment import PASS
 
 ROWS, DIM, PARTS = 3_000, 32, 3
@@ -53,21 +53,21 @@ def held(name: str, folder: Path, **settings: Any) -> tuple[Mapping[FileKind, in
     kind = registry.load(name)
     recipe = recipe_of(kind)
     assert recipe is not None
-    prepared(recipe)
+    require_startable(recipe)
     (folder / "store").mkdir()
     # Milvus at the intervals that it is shipped with: how its driver waits is tested here too.
     quick = nullcontext() if name == "milvus" else quick_servers()
-    with quick, provide(recipe, folder / "server") as server:
+    with quick, make_server(recipe, folder / "server") as server:
         dirs = server.data_dirs()
-        before = on_disk(kind, dirs)
+        before = store_bytes_by_kind(kind, dirs)
         store: Any = kind(folder / "store", server.address)
         store.create(SCHEMA, Index("hnsw", kind.capabilities.indexes["hnsw"].build()))
         if settings:
             store._client.indices.put_settings(index=store._name, body=settings)
         load(store)
-        loaded = on_disk(kind, dirs)
+        loaded = store_bytes_by_kind(kind, dirs)
         store.close()
-    ended = on_disk(kind, dirs)
+    ended = store_bytes_by_kind(kind, dirs)
     assert sum(ended.values()) == allocated_bytes(dirs), "the kinds are the whole"
     assert loaded.get(FileKind.OTHER, 0) < 100_000, "little is left over"
     return before, loaded, ended

@@ -16,7 +16,7 @@ import tiny_server
 from vectrial.model.errors import Unsupported
 from vectrial.model.placement import Limits, Placement
 from vectrial.servers import limits
-from vectrial.servers.limits import NotPossible, change_memory, enter, group_name, make_groups
+from vectrial.servers.limits import NoControlGroup, change_memory, enter, group_name, make_groups
 from vectrial.servers.local import Local
 from vectrial.servers.supervisor import memory_use, remove
 from vectrial.telemetry.groups import ControlGroups
@@ -29,7 +29,7 @@ ROOT = Path("/sys/fs/cgroup")
 def possible() -> None:
     try:
         groups = make_groups(Limits(0.5, 2**28), group_name())
-    except NotPossible as error:
+    except NoControlGroup as error:
         pytest.skip(f"this machine sets no limits: {error}")
     for group in groups:
         group.rmdir()
@@ -99,7 +99,7 @@ def test_a_group_of_that_name_is_left_alone() -> None:
     name, limited = group_name(), Limits(memory_bytes=2**26)
     groups = make_groups(limited, name)
     try:
-        with pytest.raises(NotPossible, match="File exists"):
+        with pytest.raises(NoControlGroup, match="File exists"):
             make_groups(limited, name)
         assert all(group.is_dir() for group in groups)
     finally:
@@ -114,7 +114,7 @@ def test_the_memory_of_a_running_server_changes(tmp_path: Path) -> None:
         assert limit_of(server) == 2**27
         server.limit_memory(None)
         assert limit_of(server) == 2**28
-        assert server.lives()
+        assert server.is_alive()
 
 
 def limit_of(server: Local) -> int:
@@ -143,7 +143,7 @@ def test_a_group_is_not_told_to_have_less_than_it_holds(tmp_path: Path) -> None:
         with subprocess.Popen(command, text=True, **pipes) as holder:
             assert holder.stdout is not None
             holder.stdout.readline()
-            with pytest.raises(NotPossible, match="16 MiB of memory: refused"):
+            with pytest.raises(NoControlGroup, match="16 MiB of memory: refused"):
                 change_memory(groups, 2**24)
             holder.communicate("\n")
     finally:
@@ -155,7 +155,7 @@ def test_a_server_without_a_limit_gets_none_later(tmp_path: Path) -> None:
     server = Local(tiny_server.recipe(), tmp_path)
     with server, pytest.raises(Unsupported, match="set server_memory"):
         server.limit_memory(2**28)
-    with pytest.raises(NotPossible, match="no control group"):
+    with pytest.raises(NoControlGroup, match="no control group"):
         change_memory((), 2**28)
 
 
@@ -186,7 +186,7 @@ def test_groups_of_a_process_that_has_ended_are_swept_with_what_is_in_them() -> 
         ends = time.monotonic() + 60
         while any(group.exists() for group in groups):  # another process may sweep them, too
             assert time.monotonic() < ends, "they are left"
-            limits.sweep()
+            limits.remove_orphans()
         assert orphan.wait(60) == -signal.SIGKILL
         assert all(group.exists() for group in mine), "this process lives"
     finally:
@@ -217,7 +217,7 @@ def test_where_no_limits_can_be_set_it_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def impossible(*_: object) -> tuple[Path, ...]:
-        raise NotPossible("nobody may")
+        raise NoControlGroup("nobody may")
 
     monkeypatch.setattr("vectrial.servers.local.make_groups", impossible)
     told: list[str] = []

@@ -33,13 +33,13 @@ def everything(server: Local) -> list[psutil.Process]:
 
 def test_a_server_runs_while_its_block_lasts(tmp_path: Path) -> None:
     with Local(tiny_server.recipe(), tmp_path) as server:
-        assert server.lives()
+        assert server.is_alive()
         assert server.address.host == "127.0.0.1"
         assert set(server.address.ports) == {"http"}, "a port that is not public"
         assert tiny_server.starts(server.address) == 1
         running = everything(server)
     assert all_ended(running, 0.0)
-    assert not server.lives()
+    assert not server.is_alive()
     assert server.processes() == {}
     assert "little: hello" in (tmp_path / "server.log").read_text()
     server.stop()  # harmless
@@ -48,10 +48,10 @@ def test_a_server_runs_while_its_block_lasts(tmp_path: Path) -> None:
 def test_one_that_does_not_run_answers_nobody(tmp_path: Path) -> None:
     # A run looks for a sign of life from another thread while an experiment ends and starts it.
     server = Local(tiny_server.recipe(), tmp_path)
-    assert not server.answers()
+    assert not server.is_answering()
     with server:
-        assert server.answers()
-    assert not server.answers()
+        assert server.is_answering()
+    assert not server.is_answering()
 
 
 def test_what_comes_first_comes_once(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_crash_and_a_restart_keep_data_and_ports(tmp_path: Path) -> None:
     with Local(tiny_server.recipe(), tmp_path) as server:
         before, first = server.address, everything(server)
         server.kill()
-        assert not server.lives()
+        assert not server.is_alive()
         assert all_ended(first, 0.0), "what it had started outlived it"
         server.restart()
         assert server.address == before
@@ -169,7 +169,7 @@ def test_the_death_of_the_thread_that_started_it_is_no_reason(tmp_path: Path) ->
     try:
         server.wait_ready(20)
         time.sleep(0.2)
-        assert server.lives()
+        assert server.is_alive()
         assert tiny_server.starts(server.address) == 1
     finally:
         server.stop()
@@ -191,7 +191,7 @@ def test_one_that_is_never_ready_shows_its_log_at_the_deadline(tmp_path: Path) -
     try:
         child = tmp_path / "data" / "child"
         while not (child.exists() and child.read_text()):  # it comes so far, and no further
-            assert server.lives()
+            assert server.is_alive()
             time.sleep(0.02)
         with pytest.raises(ServerError) as raised:
             server.wait_ready(0.5)
@@ -292,7 +292,7 @@ def test_no_server_outlives_its_guard(tmp_path: Path) -> None:
         assert "supervisor.py" in " ".join(supervisor.cmdline())
         supervisor.kill()
         assert all_ended([program])
-        assert not server.lives()
+        assert not server.is_alive()
         for left in psutil.process_iter(["cmdline"]):  # the guard could not see to this one
             if left.pid == int((tmp_path / "data" / "child").read_text()):
                 left.kill()

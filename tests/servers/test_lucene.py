@@ -27,14 +27,14 @@ from vectrial.model.refusals import untested
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
 from vectrial.servers.base import Recipe, Server
-from vectrial.servers.provide import provide
+from vectrial.servers.provide import make_server
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.lucene.common import authorization
 from vectrial.stores.lucene.elasticsearch import Elasticsearch
 from vectrial.stores.lucene.opensearch import OpenSearch
 from vectrial.stores.lucene.server import ELASTICSEARCH, OPENSEARCH
 from vectrial.stores.lucene.store import LuceneStore
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 
 pytestmark = pytest.mark.slow
 
@@ -73,8 +73,8 @@ def both(
     """A store, and a server for it."""
     kind: tuple[type[LuceneStore], Recipe] = request.param
     store, recipe = kind
-    prepared(recipe)
-    with quick_servers(), provide(recipe, tmp_path_factory.mktemp(recipe.name)) as server:
+    require_startable(recipe)
+    with quick_servers(), make_server(recipe, tmp_path_factory.mktemp(recipe.name)) as server:
         yield store, server
 
 
@@ -253,7 +253,7 @@ def test_what_was_acknowledged_survives_a_crash(
         create(store, Metric.L2, "hnsw")
         insert(store)
     server.kill()
-    assert not server.lives()
+    assert not server.is_alive()
     server.restart()
     with closing(kind(tmp_path, server.address)) as again:
         again.open(

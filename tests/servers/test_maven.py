@@ -63,7 +63,7 @@ def test_archives_are_unpacked_once_with_their_permissions(registry: Path) -> No
     )
     plugin = archive(registry / "plugin-1.0.zip", {"descriptor": "of it", "c/d": "more"})
     wanted = program(server, plugin)
-    assert wanted.at_hand().works is None
+    assert wanted.availability().works is None
     told: list[str] = []
     found = wanted.fetch(told.append)
     assert found == wanted.folder / "bin" / "thing"
@@ -71,7 +71,7 @@ def test_archives_are_unpacked_once_with_their_permissions(registry: Path) -> No
     assert not os.access(wanted.folder / "a" / "b", os.X_OK)
     assert (wanted.folder / "plugins" / "one" / "c" / "d").read_text() == "more"
     assert any("fetching" in line for line in told)
-    assert wanted.at_hand().works is True
+    assert wanted.availability().works is True
     assert wanted.fetch(told.append) == found
     assert (registry / "calls").read_text().count("x") == 2, "one for each archive, and no more"
 
@@ -101,7 +101,7 @@ def test_without_maven_the_remedy_is_said(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
     with pytest.raises(NoProgram, match="apt install maven"):
         program("", "").fetch(print)
-    told = program("", "").at_hand()
+    told = program("", "").availability()
     assert told.works is False
     assert "install Maven" in told.reason
 

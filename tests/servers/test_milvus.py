@@ -22,7 +22,7 @@ from vectrial.model.refusals import untested
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
 from vectrial.servers.base import Server
-from vectrial.servers.provide import provide
+from vectrial.servers.provide import make_server
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.milvus.indexes import (
     MilvusConsistency,
@@ -32,7 +32,7 @@ from vectrial.stores.milvus.indexes import (
 )
 from vectrial.stores.milvus.server import MILVUS
 from vectrial.stores.milvus.store import Milvus, credentials
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 
 pytestmark = pytest.mark.server("milvus")
 
@@ -49,8 +49,8 @@ COLOURS = [("red", 'g"r\\een', "")[i % 3] for i in range(ROWS)]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    prepared(MILVUS)
-    with quick_servers(), provide(MILVUS, tmp_path_factory.mktemp("milvus")) as server:
+    require_startable(MILVUS)
+    with quick_servers(), make_server(MILVUS, tmp_path_factory.mktemp("milvus")) as server:
         yield server
 
 
@@ -197,7 +197,7 @@ def test_what_milvus_cannot_do_is_said(graph: Milvus) -> None:
 
 
 def test_two_servers_run_side_by_side(server: Server, tmp_path: Path) -> None:
-    with provide(MILVUS, tmp_path / "other") as other:
+    with make_server(MILVUS, tmp_path / "other") as other:
         assert other.address.ports["grpc"] != server.address.ports["grpc"]
         kind = Milvus.capabilities.indexes["flat"]
         store = made(other, tmp_path / "rows", Metric.IP, Index("flat", kind.build()))
@@ -212,7 +212,7 @@ def test_two_servers_run_side_by_side(server: Server, tmp_path: Path) -> None:
             there.open(Schema(DIM, Metric.IP, FIELDS), Index("flat", kind.build()))
         there.close()
         store.close()
-    assert not other.lives()
+    assert not other.is_alive()
 
 
 @pytest.mark.slow
@@ -252,8 +252,8 @@ def test_secrets_make_a_header(secrets: dict[str, str], header: str) -> None:
 
 def test_a_server_ends_by_itself_after_a_collection_was_dropped(tmp_path: Path) -> None:
     told: list[str] = []
-    prepared(MILVUS)
-    with provide(MILVUS, tmp_path / "server", progress=told.append) as server:
+    require_startable(MILVUS)
+    with make_server(MILVUS, tmp_path / "server", progress=told.append) as server:
         store = made(server, tmp_path / "store", Metric.L2, Index("flat", Params()))
         fill(store)
         store.build()

@@ -11,10 +11,10 @@ import pytest
 from later import Later
 from readiness import ready
 
-from vectrial.servers.base import Refused, Server
+from vectrial.servers.base import AccessRefused, Server
 from vectrial.servers.minio import MINIO, connect
-from vectrial.servers.provide import provide
-from vectrial.testing.server_programs import prepared
+from vectrial.servers.provide import make_server
+from vectrial.testing.server_programs import require_startable
 
 errors = Later("minio.error")
 
@@ -30,8 +30,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(folder: Path) -> Iterator[Server]:
-    prepared(MINIO)
-    with provide(MINIO, folder / "server") as server:
+    require_startable(MINIO)
+    with make_server(MINIO, folder / "server") as server:
         yield server
 
 
@@ -55,7 +55,9 @@ def test_nobody_else_gets_in_and_no_secret_is_shown(server: Server, folder: Path
         stranger = replace(server.address, secrets=other)
         with pytest.raises(errors.S3Error):
             connect(stranger, 10.0).list_buckets()
-        with pytest.raises(Refused, match="see VECTRIAL_MINIO_USER and VECTRIAL_MINIO_PASSWORD"):
+        with pytest.raises(
+            AccessRefused, match="see VECTRIAL_MINIO_USER and VECTRIAL_MINIO_PASSWORD"
+        ):
             ready(MINIO, stranger)
     (pid,) = server.processes().values()
     shown = Path(f"/proc/{pid}/cmdline").read_text() + repr(server.address) + str(server.facts())
@@ -67,5 +69,5 @@ def test_nobody_else_gets_in_and_no_secret_is_shown(server: Server, folder: Path
 
 
 def test_every_server_has_secrets_of_its_own(server: Server, tmp_path: Path) -> None:
-    with provide(MINIO, tmp_path / "other") as other:
+    with make_server(MINIO, tmp_path / "other") as other:
         assert not set(other.address.secrets.values()) & set(server.address.secrets.values())

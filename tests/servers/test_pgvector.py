@@ -25,14 +25,14 @@ from vectrial.model.metric import Metric
 from vectrial.model.refusals import untested
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
-from vectrial.servers.base import Refused, Server, ServerError
+from vectrial.servers.base import AccessRefused, Server, ServerError
 from vectrial.servers.cluster import LocalCluster
-from vectrial.servers.provide import provide
+from vectrial.servers.provide import make_server
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.postgres.server import POSTGRES, connect
 from vectrial.stores.postgres.sql import HnswScan, IvfScan, PgHnswBuild, PgHnswSearch, PgIvfSearch
 from vectrial.stores.postgres.store import PgVector
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 from vectrial.workload.native.rows import columns_of, send
 
 pytestmark = pytest.mark.server("pgvector")
@@ -64,8 +64,8 @@ def schema(metric: Metric = Metric.L2) -> Schema:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    prepared(POSTGRES)
-    with provide(POSTGRES, tmp_path_factory.mktemp("postgres")) as server:
+    require_startable(POSTGRES)
+    with make_server(POSTGRES, tmp_path_factory.mktemp("postgres")) as server:
         yield server
 
 
@@ -217,8 +217,8 @@ def test_rows_written_over_the_wire_are_as_those_that_the_client_writes(
 
 
 def test_what_was_acknowledged_survives_a_crash(tmp_path: Path) -> None:
-    prepared(POSTGRES)
-    with provide(POSTGRES, tmp_path / "server") as own:
+    require_startable(POSTGRES)
+    with make_server(POSTGRES, tmp_path / "server") as own:
         store = made(own, tmp_path / "crash", Metric.COSINE, "hnsw", workers=0)
         assert store.footprint().index_bytes
         assert untested(PgVector, store.version()) is None
@@ -247,7 +247,7 @@ def test_passwords_are_asked_for_and_kept(server: Server, tmp_path: Path) -> Non
     right = Address(known.host, known.ports, {"user": "guest", "password": "s'ecret ü"})
     wrong = Address(known.host, known.ports, {"user": "guest", "password": "not this one"})
     for stranger in (known, wrong):
-        with pytest.raises(Refused, match=r"password.*VECTRIAL_POSTGRES_PASSWORD") as told:
+        with pytest.raises(AccessRefused, match=r"password.*VECTRIAL_POSTGRES_PASSWORD") as told:
             ready(POSTGRES, stranger)
         assert "not this one" not in str(told.value)
     ready(POSTGRES, right)
@@ -264,7 +264,7 @@ def test_passwords_are_asked_for_and_kept(server: Server, tmp_path: Path) -> Non
 def test_standbys_follow_the_first_node_and_take_no_writes(tmp_path: Path) -> None:
     from psycopg.errors import ReadOnlySqlTransaction
 
-    prepared(POSTGRES)
+    require_startable(POSTGRES)
     with LocalCluster(POSTGRES, 2, tmp_path / "cluster") as cluster:
         first, second = cluster.address.nodes
         tmp_path.joinpath("rows").mkdir()

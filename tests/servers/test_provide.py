@@ -25,9 +25,9 @@ from vectrial.servers.programs.base import GoProgram
 from vectrial.servers.provide import (
     check_environment,
     external_address,
-    provide,
+    make_server,
     recipe_of,
-    serving,
+    server_address,
 )
 from vectrial.stores import registry
 from vectrial.stores.__main__ import main as prepare_all
@@ -55,14 +55,14 @@ def test_a_store_names_its_server() -> None:
 
 
 def test_a_store_without_a_server_gets_no_address(tmp_path: Path) -> None:
-    with serving(MemoryStore, tmp_path) as address:
+    with server_address(MemoryStore, tmp_path) as address:
         assert address is None
 
 
 def test_an_address_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(provide(WEAVIATE, tmp_path), Local)
+    assert isinstance(make_server(WEAVIATE, tmp_path), Local)
     monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", "db.example:http=8080,grpc=50051")
-    server = provide(WEAVIATE, tmp_path)
+    server = make_server(WEAVIATE, tmp_path)
     assert isinstance(server, External)
     assert server.address.host == "db.example"
     assert server.address.ports == {"http": 8080, "grpc": 50051}
@@ -154,7 +154,7 @@ def test_an_external_server_that_is_not_there_is_an_error(
 ) -> None:
     with silent_ports(2) as (http, grpc):
         monkeypatch.setenv("VECTRIAL_WEAVIATE_ADDRESS", f"127.0.0.1:http={http},grpc={grpc}")
-        server = provide(WEAVIATE, tmp_path)
+        server = make_server(WEAVIATE, tmp_path)
         with pytest.raises(ServerError, match=rf"weaviate at 127.0.0.1 \(http {http}"):
             server.wait_ready(0.2)
 
@@ -166,9 +166,9 @@ def test_an_external_server_is_used_and_left_alone(
     with Local(recipe, tmp_path / "theirs") as theirs:
         port = theirs.address.ports["http"]
         monkeypatch.setenv("VECTRIAL_LITTLE_ADDRESS", f"127.0.0.1:http={port}")
-        with provide(recipe, tmp_path / "ours") as server:
+        with make_server(recipe, tmp_path / "ours") as server:
             assert tiny_server.starts(server.address) == 1
-        assert theirs.lives()
+        assert theirs.is_alive()
     assert not (tmp_path / "ours").exists()
 
 
@@ -207,7 +207,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_program_is_built_once(path: Path) -> None:
     log, told = fake_go(path), list[str]()
-    assert PROGRAM.at_hand().works is None
+    assert PROGRAM.availability().works is None
     binary = PROGRAM.fetch(told.append)
     assert binary == path / "home" / "servers" / "thing-server-v1.2.3" / "thing-server"
     assert PROGRAM.fetch(told.append) == binary
@@ -215,7 +215,7 @@ def test_a_program_is_built_once(path: Path) -> None:
         "mod download -json example.org/thing@v1.2.3",
         "install example.org/thing/cmd/thing-server@v1.2.3",
     ]
-    assert PROGRAM.at_hand().works is True
+    assert PROGRAM.availability().works is True
     assert any("minutes" in line for line in told)
 
 
@@ -280,17 +280,17 @@ def test_without_go_the_remedy_is_said(path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("PATH", str(path / "nothing"))
     with pytest.raises(NoProgram, match="install Go"):
         PROGRAM.fetch(print)
-    assert PROGRAM.at_hand().works is False
+    assert PROGRAM.availability().works is False
 
 
 def test_a_program_that_the_user_gives(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VECTRIAL_THING_BIN", "/bin/sh")
-    assert programs.given("VECTRIAL_THING_BIN") == Path("/bin/sh").resolve()
+    assert programs.program_override("VECTRIAL_THING_BIN") == Path("/bin/sh").resolve()
     monkeypatch.setenv("VECTRIAL_THING_BIN", str(path / "absent"))
     with pytest.raises(UserError, match="VECTRIAL_THING_BIN"):
-        programs.given("VECTRIAL_THING_BIN")
+        programs.program_override("VECTRIAL_THING_BIN")
     monkeypatch.delenv("VECTRIAL_THING_BIN")
-    assert programs.given("VECTRIAL_THING_BIN") is None
+    assert programs.program_override("VECTRIAL_THING_BIN") is None
 
 
 def test_tests_of_a_server_that_must_run_fail_without_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ def index(name: str) -> Index:
 @pytest.fixture
 def local(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Qdrant]:
     """The driver over the client's own in-memory mode: its calls, and none of the server's."""
-    monkeypatch.setattr(driver, "connected", lambda _: qdrant_client.QdrantClient(":memory:"))
+    monkeypatch.setattr(driver, "connect", lambda _: qdrant_client.QdrantClient(":memory:"))
     store = Qdrant(tmp_path, Address("nowhere", {"http": 1, "grpc": 2}))
     yield store
     store.close()
@@ -180,7 +180,7 @@ def test_without_a_program_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) 
         NoProgram, match=r"VECTRIAL_QDRANT_BIN.*VECTRIAL_QDRANT_ADDRESS.*qdrant-edge"
     ):
         QDRANT.program(print)
-    assert QDRANT.at_hand().works is False
+    assert QDRANT.availability().works is False
 
 
 def test_a_program_that_is_given_gets_its_folder_and_ports(
@@ -191,7 +191,7 @@ def test_a_program_that_is_given_gets_its_folder_and_ports(
     program.chmod(0o755)
     monkeypatch.setenv("VECTRIAL_QDRANT_BIN", str(program))
     assert QDRANT.program(print) == program
-    assert QDRANT.at_hand().works is True
+    assert QDRANT.availability().works is True
     command = QDRANT.command(program, tmp_path, {"http": 11, "grpc": 12}, {"api_key": "k"})
     assert command.argv == (str(program),)
     assert command.env["QDRANT__SERVICE__HOST"] == "127.0.0.1"
@@ -209,7 +209,7 @@ def test_a_collection_that_somebody_else_made(
     from qdrant_client import models
 
     client = qdrant_client.QdrantClient(":memory:")
-    monkeypatch.setattr(driver, "connected", lambda _: client)
+    monkeypatch.setattr(driver, "connect", lambda _: client)
     keys: list[Any] = [str(UUID(int=at + 1)) if text else at + 1 for at in range(ROWS)]
     params = models.VectorParams(size=DIM, distance=models.Distance.DOT)
     client.create_collection("products", {name: params} if name else params)
@@ -254,7 +254,7 @@ def test_points_without_the_vector_and_values_in_objects(monkeypatch: pytest.Mon
     from qdrant_client import models
 
     client = qdrant_client.QdrantClient(":memory:")
-    monkeypatch.setattr(driver, "connected", lambda _: client)
+    monkeypatch.setattr(driver, "connect", lambda _: client)
     params = models.VectorParams(size=DIM, distance=models.Distance.DOT)
     client.create_collection("products", {"text": params, "title": params})
     points = [

@@ -25,17 +25,17 @@ from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, 
 from vectrial.model.metric import Metric
 from vectrial.model.refusals import untested
 from vectrial.model.schema import Field, FieldType, Schema
-from vectrial.servers.base import NoProgram, Refused, Server, ServerError
+from vectrial.servers.base import AccessRefused, NoProgram, Server, ServerError
 from vectrial.servers.cluster import LocalCluster
-from vectrial.servers.provide import prepare, provide
+from vectrial.servers.provide import make_server, prepare
 from vectrial.stores.common.arrow import batch_of, metadata_of
 from vectrial.stores.common.server import wait_until
 from vectrial.stores.redis import expressions, search
-from vectrial.stores.redis.common import needs_version
+from vectrial.stores.redis.common import require_version
 from vectrial.stores.redis.existing import as_text, index_info
 from vectrial.stores.redis.server import REDIS, REDIS_SEARCH, connect
 from vectrial.stores.redis.store import Redis, VectorSetBuild, VectorSetSearch
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 from vectrial.workload.native.rows import columns_of, send
 
 pytestmark = pytest.mark.server("redis")
@@ -65,8 +65,8 @@ METADATA = metadata_of(BATCH, SCHEMA)
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    prepared(REDIS)
-    with provide(REDIS, tmp_path_factory.mktemp("redis")) as server:
+    require_startable(REDIS)
+    with make_server(REDIS, tmp_path_factory.mktemp("redis")) as server:
         yield server
 
 
@@ -243,8 +243,8 @@ def test_ef_search_decides_recall_in_both_lanes(server: Server, tmp_path: Path) 
 
 @pytest.mark.parametrize("durability", Durability)
 def test_a_crash_keeps_what_was_promised(tmp_path: Path, durability: Durability) -> None:
-    prepared(REDIS)
-    with provide(REDIS, tmp_path / "server") as own:
+    require_startable(REDIS)
+    with make_server(REDIS, tmp_path / "server") as own:
         store = made(own, tmp_path / "crash", "hnsw", durability)
         with connect(own.address, 60) as client:
             told = client.config_get("append*")
@@ -267,25 +267,27 @@ def test_a_crash_keeps_what_was_promised(tmp_path: Path, durability: Durability)
 
 
 def test_a_wrong_password_names_where_it_is_given(tmp_path: Path) -> None:
-    prepared(REDIS)
-    with provide(REDIS, tmp_path / "server") as own:
+    require_startable(REDIS)
+    with make_server(REDIS, tmp_path / "server") as own:
         at = own.address
         known = replace(at, secrets={"password": "s'ecret"})
         with connect(at, 60) as client:
             client.execute_command("ACL", "SETUSER", "guest", "on", ">guest", "+ping")
             client.config_set("requirepass", "s'ecret")
         for secrets in ({}, {"password": "another"}, {"user": "guest", "password": "guest"}):
-            with pytest.raises(Refused, match="VECTRIAL_REDIS_USER and VECTRIAL_REDIS_PASSWORD"):
+            with pytest.raises(
+                AccessRefused, match="VECTRIAL_REDIS_USER and VECTRIAL_REDIS_PASSWORD"
+            ):
                 ready(REDIS, replace(at, secrets=secrets))
         ready(REDIS, known)
 
 
 def test_versions_that_do_not_fit_are_said(loaded: Redis) -> None:
     assert untested(Redis, loaded.version()) is None
-    needs_version("redis", "8.4.0", least=(8, 2), tried="8.2.3")
+    require_version("redis", "8.4.0", minimum=(8, 2), tested="8.2.3")
     for version in ("7.4.1", "8.0.6", "9.0.0", "seven"):
         with pytest.raises(StoreError, match=version):
-            needs_version("redis", version, least=(8, 2), tried="8.2.3")
+            require_version("redis", version, minimum=(8, 2), tested="8.2.3")
 
 
 def test_without_the_query_engine_it_is_said(
@@ -294,22 +296,22 @@ def test_without_the_query_engine_it_is_said(
     with monkeypatch.context() as elsewhere:
         elsewhere.setattr(platform, "machine", lambda: "riscv64")
         elsewhere.setenv("VECTRIAL_HOME", str(tmp_path / "home"))
-        assert REDIS_SEARCH.at_hand().works is False
+        assert REDIS_SEARCH.availability().works is False
         with pytest.raises(NoProgram, match="VECTRIAL_REDIS_SEARCH_ADDRESS"):
             prepare(REDIS_SEARCH, print)
     port = server.address.ports["redis"]
     monkeypatch.setenv("VECTRIAL_REDIS_SEARCH_ADDRESS", f"127.0.0.1:redis={port}")
     monkeypatch.setenv("VECTRIAL_REDIS_SEARCH_PASSWORD", server.address.secrets["password"])
     with pytest.raises(ServerError, match=r"has no FT\.SEARCH"):
-        provide(REDIS_SEARCH, tmp_path / "search").wait_ready(60)
+        make_server(REDIS_SEARCH, tmp_path / "search").wait_ready(60)
 
 
 @pytest.mark.server("redis-search")
 def test_a_row_is_indexed_once_beside_another_collection(tmp_path: Path) -> None:
     """A scan of the server for a new index would index rows inserted meanwhile a second time. The
     server numbers rows as it indexes them, so that the highest number tells."""
-    prepared(REDIS_SEARCH)
-    with provide(REDIS_SEARCH, tmp_path / "search") as server:
+    require_startable(REDIS_SEARCH)
+    with make_server(REDIS_SEARCH, tmp_path / "search") as server:
         (tmp_path / "rows").mkdir()
         store = search.RedisSearch(tmp_path / "rows", server.address)
         client = connect(server.address, timeout_s=60)
@@ -338,7 +340,7 @@ def test_a_row_is_indexed_once_beside_another_collection(tmp_path: Path) -> None
 def test_replicas_follow_the_first_node_and_take_no_writes(tmp_path: Path) -> None:
     from redis import ReadOnlyError
 
-    prepared(REDIS)
+    require_startable(REDIS)
     with LocalCluster(REDIS, 2, tmp_path / "cluster") as cluster:
         first, second = cluster.address.nodes
         assert [node["role"] for node in cluster.nodes()] == ["primary", "replica"]

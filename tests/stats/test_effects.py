@@ -15,7 +15,13 @@ from vectrial._engine import Recorder, histogram_merge, histogram_quantiles
 from vectrial.stats import intervals
 from vectrial.stats.curves import CurveReading, read_at, read_within
 from vectrial.stats.disturbance import drift, first_stands_out, outliers
-from vectrial.stats.effects import ALPHA, at_equal_pace, holm, paired, unpaired
+from vectrial.stats.effects import (
+    ALPHA,
+    holm,
+    pace_corrected_effect,
+    paired_effect,
+    unpaired_effect,
+)
 from vectrial.stats.intervals import median_interval, pooled_interval
 
 stats = Later("scipy.stats")
@@ -26,12 +32,12 @@ GROUP = st.lists(POSITIVE, min_size=3, max_size=10)
 
 @given(GROUP, GROUP)
 def test_welch_is_scipys(a: list[float], b: list[float]) -> None:
-    found = unpaired(a, b)
+    found = unpaired_effect(a, b)
     theirs = stats.ttest_ind(np.log(b), np.log(a), equal_var=False)
     if found.se > 1e-9:
         assert found.p == pytest.approx(float(theirs.pvalue), rel=1e-6, abs=1e-12)
         assert found.df == pytest.approx(float(theirs.df), rel=1e-6)
-    mirrored = unpaired(b, a)
+    mirrored = unpaired_effect(b, a)
     assert mirrored.ratio == pytest.approx(1 / found.ratio)
     assert mirrored.p == pytest.approx(found.p)
     assert found.low <= found.ratio <= found.high
@@ -40,7 +46,7 @@ def test_welch_is_scipys(a: list[float], b: list[float]) -> None:
 @given(st.lists(st.tuples(POSITIVE, POSITIVE), min_size=3, max_size=10))
 def test_pairs_are_scipys(pairs: list[tuple[float, float]]) -> None:
     a, b = (list(side) for side in zip(*pairs, strict=True))
-    found = paired(a, b)
+    found = paired_effect(a, b)
     theirs = stats.ttest_rel(np.log(b), np.log(a))
     if found.se > 1e-9:
         assert found.p == pytest.approx(float(theirs.pvalue), rel=1e-6, abs=1e-12)
@@ -53,7 +59,7 @@ def test_effects_at_equal_pace_are_those_of_a_linear_model(
     repeats: list[tuple[float, float, float, float]],
 ) -> None:
     a, b, pace_a, pace_b = (list(side) for side in zip(*repeats, strict=True))
-    found = at_equal_pace(a, b, pace_a, pace_b)
+    found = pace_corrected_effect(a, b, pace_a, pace_b)
     n = len(a)
     design = np.column_stack([np.ones(2 * n), np.repeat([0.0, 1.0], n), np.log([*pace_a, *pace_b])])
     y = np.log([*a, *b])
@@ -79,9 +85,9 @@ def test_a_machine_that_changed_between_the_sides_alarms_nobody_at_equal_pace(
         noise = rng.normal(0, 0.015, (2, 5))
         same = np.exp(0.8 * np.log(pace) + noise)
         sides = [list(side) for side in same], [list(side) for side in pace]
-        alarms += at_equal_pace(*sides[0], *sides[1]).p <= ALPHA
+        alarms += pace_corrected_effect(*sides[0], *sides[1]).p <= ALPHA
         slower = [same[0].tolist(), (same[1] * 1.1).tolist()]
-        found += at_equal_pace(*slower, *sides[1]).p <= ALPHA
+        found += pace_corrected_effect(*slower, *sides[1]).p <= ALPHA
     # Binomial: 0.05 ± 0.021 at three standard deviations.
     assert alarms / 1000 <= 0.071
     # The further the machine has changed, the less is claimed.
@@ -94,22 +100,22 @@ def test_paces_that_hardly_differ_within_a_side_and_far_between_lead_to_a_ratio_
 ) -> None:
     sides = ([1.0, 1.0, 0.5], [1.0, 1.0, 0.99999]), ([1.0] * 3, [0.5] * 3)
     (a, pace_a), (b, pace_b) = sides if slower == "a" else sides[::-1]
-    found = at_equal_pace(a, b, pace_a, pace_b)
+    found = pace_corrected_effect(a, b, pace_a, pace_b)
     assert 0 < found.low <= found.ratio <= found.high < math.inf
     assert (found.ratio > 1) == (slower == "a")
 
 
 def test_one_pace_all_along_takes_nothing_away() -> None:
     a, b = [1.0, 1.1, 0.9], [1.2, 1.3, 1.1]
-    assert at_equal_pace(a, b, [2.0] * 3, [2.0] * 3) == unpaired(a, b)
+    assert pace_corrected_effect(a, b, [2.0] * 3, [2.0] * 3) == unpaired_effect(a, b)
     with pytest.raises(ValueError, match="needs a pace"):
-        at_equal_pace(a, b, [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0])
+        pace_corrected_effect(a, b, [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0])
 
 
 @pytest.mark.parametrize("values", [[1.0, 2.0], [1.0, 2.0, 0.0], [1.0, 2.0, math.inf]])
 def test_what_has_no_ratio_is_refused(values: list[float]) -> None:
     with pytest.raises(ValueError, match=r"repeats|ratio"):
-        unpaired(values, [1.0, 2.0, 3.0])
+        unpaired_effect(values, [1.0, 2.0, 3.0])
 
 
 @pytest.mark.parametrize("n", [3, 5, 10])
@@ -119,7 +125,7 @@ def test_the_interval_of_a_ratio_holds_it_as_often_as_it_says(n: int, spread: fl
     held = 0
     for _ in range(1000):
         a, b = rng.lognormal(0, 0.03, n), rng.lognormal(math.log(1.1), 0.03 * spread, n)
-        found = unpaired(list(a), list(b))
+        found = unpaired_effect(list(a), list(b))
         held += found.low <= 1.1 <= found.high
     # Binomial: 0.95 ± 0.021 at three standard deviations.
     assert held / 1000 >= 0.925
@@ -141,20 +147,20 @@ def test_a_family_where_nothing_differs_is_alarmed_at_most_as_often_as_it_says(
     alarms = 0
     for _ in range(400):
         a, b = side(), side()
-        p = [unpaired(list(a[:, i]), list(b[:, i])).p for i in range(12)]
+        p = [unpaired_effect(list(a[:, i]), list(b[:, i])).p for i in range(12)]
         alarms += min(holm(p)) <= ALPHA
     assert alarms / 400 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
 
 
 def test_a_minimum_effect_is_found_as_often_as_it_says() -> None:
     rng = np.random.default_rng(5)
-    base = unpaired([0.97, 0.99, 1.0, 1.01, 1.03], [0.97, 0.99, 1.0, 1.01, 1.03])
+    base = unpaired_effect([0.97, 0.99, 1.0, 1.01, 1.03], [0.97, 0.99, 1.0, 1.01, 1.03])
     spread = base.se * math.sqrt(5 / 2)
     least = base.minimum(ALPHA)
     found = 0
     for _ in range(1000):
         a, b = rng.lognormal(0, spread, 5), rng.lognormal(math.log1p(least), spread, 5)
-        found += unpaired(list(a), list(b)).p <= ALPHA
+        found += unpaired_effect(list(a), list(b)).p <= ALPHA
     assert found / 1000 == pytest.approx(0.8, abs=0.05)
     assert base.minimum(ALPHA / 20) > least
     assert base.minimum(ALPHA, power=0.95) > least
@@ -163,21 +169,21 @@ def test_a_minimum_effect_is_found_as_often_as_it_says() -> None:
 def test_a_minimum_effect_shows_as_the_threshold_as_often_as_it_says() -> None:
     """A change of just the threshold is seen below it half of the time, however small the error."""
     rng = np.random.default_rng(6)
-    base = unpaired([0.99, 0.995, 1.0, 1.005, 1.01], [0.99, 0.995, 1.0, 1.005, 1.01])
+    base = unpaired_effect([0.99, 0.995, 1.0, 1.005, 1.01], [0.99, 0.995, 1.0, 1.005, 1.01])
     spread = base.se * math.sqrt(5 / 2)
 
     def found(change: float) -> float:
         shown = 0
         for _ in range(1000):
             a, b = rng.lognormal(0, spread, 5), rng.lognormal(math.log1p(change), spread, 5)
-            effect = unpaired(list(a), list(b))
+            effect = unpaired_effect(list(a), list(b))
             shown += effect.p <= ALPHA and effect.ratio - 1 >= 0.05
         return shown / 1000
 
     assert found(base.minimum(ALPHA, threshold=0.05)) == pytest.approx(0.8, abs=0.05)
     assert found(0.05) == pytest.approx(0.5, abs=0.05)
     assert base.minimum(ALPHA, threshold=0.001) == base.minimum(ALPHA)
-    assert unpaired([1.0] * 3, [1.0] * 3).minimum(threshold=0.05) == 0.05
+    assert unpaired_effect([1.0] * 3, [1.0] * 3).minimum(threshold=0.05) == 0.05
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
@@ -298,7 +304,7 @@ def test_medians_of_repeats_are_held_about_as_often_as_they_say() -> None:
 def test_an_interval_is_of_the_medians_of_resamples(values: list[float]) -> None:
     sample = np.sort(values)
     medians = np.median(sample[intervals._draws(len(sample))], axis=1)
-    assert median_interval(values) == pytest.approx(intervals._middle(medians, 0.95))
+    assert median_interval(values) == pytest.approx(intervals._middle_bounds(medians, 0.95))
 
 
 def test_a_pooled_percentile_is_that_of_all_requests_and_resamples_whole_repeats() -> None:

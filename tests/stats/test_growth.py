@@ -30,7 +30,7 @@ LAWS = st.lists(st.sampled_from(list(Law)), min_size=1, max_size=4, unique=True)
 def test_a_law_without_noise_is_found_and_goes_on(law: Law) -> None:
     found = growth(SizedValues(SIZES, [TRUE[law](n) for n in SIZES]), list(Law))
     assert found.law is law
-    forecast = found.at(10 * SIZES[-1])
+    forecast = found.forecast(10 * SIZES[-1])
     assert forecast.value == pytest.approx(TRUE[law](forecast.rows), rel=0.01)
     assert forecast.holds(TRUE[law](forecast.rows))
 
@@ -39,15 +39,15 @@ def test_a_law_without_noise_is_found_and_goes_on(law: Law) -> None:
 def test_an_interval_encloses_its_forecast(
     values: list[float], laws: list[Law], rows: float
 ) -> None:
-    forecast = growth(SizedValues(SIZES, values), laws).at(rows)
+    forecast = growth(SizedValues(SIZES, values), laws).forecast(rows)
     assert 0 <= forecast.low <= forecast.value <= forecast.high
     assert forecast.holds(forecast.value)
 
 
 @given(TAME, st.sampled_from(list(Law)), st.floats(1e-3, 1e3))
 def test_the_unit_does_not_matter(values: list[float], law: Law, factor: float) -> None:
-    one = growth(SizedValues(SIZES, values), [law]).at(1e6)
-    other = growth(SizedValues(SIZES, [value * factor for value in values]), [law]).at(1e6)
+    one = growth(SizedValues(SIZES, values), [law]).forecast(1e6)
+    other = growth(SizedValues(SIZES, [value * factor for value in values]), [law]).forecast(1e6)
     assert other.value == pytest.approx(one.value * factor, rel=1e-4)
     # The end of an interval of absurd width is beyond what a float holds.
     if one.high < 1e100:
@@ -60,15 +60,15 @@ def test_an_interval_widens_with_distance_and_with_disagreement() -> None:
         for n, factor in zip(SIZES, (1.1, 0.9, 1, 1.1, 0.9), strict=True)
     ]
     one = growth(SizedValues(SIZES, noisy), [Law.LINEAR, Law.POWER])
-    widths = [f.high / f.low for f in (one.at(n) for n in (3e5, 3e6, 3e7, 3e8))]
+    widths = [f.high / f.low for f in (one.forecast(n) for n in (3e5, 3e6, 3e7, 3e8))]
     assert widths == sorted(widths)
-    alone = growth(SizedValues(SIZES, noisy), [Law.LINEAR]).at(3e8)
+    alone = growth(SizedValues(SIZES, noisy), [Law.LINEAR]).forecast(3e8)
     assert widths[-1] > alone.high / alone.low
 
 
 def test_what_falls_or_stays_does_not_fall_further() -> None:
     falling = growth(SizedValues(SIZES, [5.0, 4.9, 5.1, 4.9, 4.8]), [Law.LINEAR, Law.LOG])
-    assert falling.at(1e9).value == pytest.approx(4.9, rel=0.05)
+    assert falling.forecast(1e9).value == pytest.approx(4.9, rel=0.05)
 
 
 def test_noisy_series_lie_in_their_intervals_as_often_as_is_said() -> None:
@@ -77,7 +77,7 @@ def test_noisy_series_lie_in_their_intervals_as_often_as_is_said() -> None:
     for _ in range(150):
         noise = rng.lognormal(0, 0.05, len(SIZES) + 1)
         values = [TRUE[Law.LINEAR](n) * e for n, e in zip(SIZES, noise, strict=False)]
-        forecast = growth(SizedValues(SIZES, values), [Law.LINEAR, Law.N_LOG_N]).at(1e6)
+        forecast = growth(SizedValues(SIZES, values), [Law.LINEAR, Law.N_LOG_N]).forecast(1e6)
         inside += forecast.holds(TRUE[Law.LINEAR](1e6) * noise[-1])
     assert inside / 150 >= COVERAGE - 0.05
 
@@ -90,7 +90,7 @@ def test_a_larger_size_that_was_forecast_badly_widens_the_others() -> None:
     assert widening([(forecast, 101.0)] * 5) == 1.0
     assert widening([(forecast, 64.0)] * 5) == pytest.approx(2.0)
     found = growth(SizedValues(SIZES, [TRUE[Law.LINEAR](n) for n in SIZES]), [Law.LINEAR])
-    plain, wider = found.at(1e6), found.at(1e6, 2.0)
+    plain, wider = found.forecast(1e6), found.forecast(1e6, 2.0)
     assert wider.value == plain.value
     assert wider.high / wider.value == pytest.approx((plain.high / plain.value) ** 2)
 
@@ -125,8 +125,8 @@ def test_what_cannot_be_fitted_is_refused(
 def test_a_disturbed_size_pulls_the_law_less() -> None:
     values = [TRUE[Law.LOG](n) for n in SIZES]
     values[1] *= 3
-    trusted = growth(SizedValues(SIZES, values), [Law.LOG]).at(1e6)
-    doubted = growth(SizedValues(SIZES, values, trust=[1, 0.05, 1, 1, 1]), [Law.LOG]).at(1e6)
+    trusted = growth(SizedValues(SIZES, values), [Law.LOG]).forecast(1e6)
+    doubted = growth(SizedValues(SIZES, values, trust=[1, 0.05, 1, 1, 1]), [Law.LOG]).forecast(1e6)
     right = TRUE[Law.LOG](1e6)
     assert abs(doubted.value - right) < abs(trusted.value - right) / 3
     assert doubted.high / doubted.low < trusted.high / trusted.low
@@ -135,8 +135,8 @@ def test_a_disturbed_size_pulls_the_law_less() -> None:
 
 def test_a_constant_below_the_floor_does_not_bend_the_slope() -> None:
     values = [max(20.0, 0.001 * n) for n in SIZES]  # 20 for the two smallest sizes
-    bent = growth(SizedValues(SIZES, values), [Law.LINEAR]).at(1e6)
-    straight = growth(SizedValues(SIZES, values, floor=200.0), [Law.LINEAR]).at(1e6)
+    bent = growth(SizedValues(SIZES, values), [Law.LINEAR]).forecast(1e6)
+    straight = growth(SizedValues(SIZES, values, floor=200.0), [Law.LINEAR]).forecast(1e6)
     assert straight.value == pytest.approx(1000, rel=0.03)
     assert abs(straight.value - 1000) < abs(bent.value - 1000) / 2
 
@@ -144,8 +144,8 @@ def test_a_constant_below_the_floor_does_not_bend_the_slope() -> None:
 def test_a_tail_follows_the_median_where_it_is_noise_itself() -> None:
     medians = [TRUE[Law.LOG](n) for n in SIZES]
     tails = [3 * m * f for m, f in zip(medians, (1, 1.5, 0.7, 1.4, 0.8), strict=True)]
-    alone = growth(SizedValues(SIZES, tails), [Law.LOG, Law.POWER]).at(1e6)
-    beside = growth(SizedValues(SIZES, tails, medians=medians), [Law.LOG, Law.POWER]).at(1e6)
+    alone = growth(SizedValues(SIZES, tails), [Law.LOG, Law.POWER]).forecast(1e6)
+    beside = growth(SizedValues(SIZES, tails, medians=medians), [Law.LOG, Law.POWER]).forecast(1e6)
     assert beside.value == pytest.approx(3 * TRUE[Law.LOG](1e6), rel=0.1)
     assert beside.high / beside.low < alone.high / alone.low
     assert beside.holds(3 * TRUE[Law.LOG](1e6))
@@ -155,10 +155,11 @@ def test_what_others_say_of_the_noise_narrows_an_interval_or_widens_it() -> None
     values = [TRUE[Law.LINEAR](n) * f for n, f in zip(SIZES, (1.1, 0.9, 1, 1.1, 0.9), strict=True)]
     found = growth(SizedValues(SIZES, values), [Law.LINEAR])
     widths = [
-        f.high / f.low for f in (found.moderated(Prior(v, 20)).at(1e6) for v in (1e-4, 1e-2, 1e-1))
+        f.high / f.low
+        for f in (found.moderated(Prior(v, 20)).forecast(1e6) for v in (1e-4, 1e-2, 1e-1))
     ]
     assert widths == sorted(widths)
-    assert widths[0] < found.at(1e6).high / found.at(1e6).low < widths[2]
+    assert widths[0] < found.forecast(1e6).high / found.forecast(1e6).low < widths[2]
 
 
 @pytest.mark.parametrize(

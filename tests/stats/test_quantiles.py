@@ -13,7 +13,13 @@ from vectrial.model.phase import Phase
 from vectrial.model.trial import TrialRow
 from vectrial.results.reader import RunReader
 from vectrial.results.writer import RunWriter, TrialRecord
-from vectrial.stats.quantiles import QUANTILES, at_most, lacking, samples_needed, withhold
+from vectrial.stats.quantiles import (
+    QUANTILES,
+    highest_percentile,
+    samples_needed,
+    unsupported_quantiles,
+    withhold,
+)
 
 
 @pytest.mark.parametrize(
@@ -36,27 +42,29 @@ def test_what_no_samples_bracket_is_refused(quantile: float) -> None:
 
 def test_seventeen_requests_have_a_median_and_no_tail() -> None:
     figures: dict[str, float | None] = {name: 5.0 for name in QUANTILES if name[:7] == "latency"}
-    assert lacking({**figures, "count": 17.0}) == {
+    assert unsupported_quantiles({**figures, "count": 17.0}) == {
         "latency_p90": "17 requests; p90 needs 29",
         "latency_p95": "17 requests; p95 needs 59",
         "latency_p99": "17 requests; p99 needs 299",
         "latency_p99_9": "17 requests; p99.9 needs 2,995",
     }
-    assert lacking({**figures, "count": 2995.0}) == {}
-    assert lacking({"latency_p50": 5.0, "count": 1.0}) == {"latency_p50": "1 request; p50 needs 5"}
-    assert lacking(figures) == {}, "their number is not known"
-    assert not lacking({"latency_p99": None, "count": 17.0}), "it has its own reason"
+    assert unsupported_quantiles({**figures, "count": 2995.0}) == {}
+    assert unsupported_quantiles({"latency_p50": 5.0, "count": 1.0}) == {
+        "latency_p50": "1 request; p50 needs 5"
+    }
+    assert unsupported_quantiles(figures) == {}, "their number is not known"
+    assert not unsupported_quantiles({"latency_p99": None, "count": 17.0}), "it has its own reason"
 
 
 def test_latencies_of_a_load_are_of_batches_not_of_rows() -> None:
     load = {"latency_p50": 5.0, "count": 20_000.0, "batches": 2.0}
-    assert lacking(load) == {"latency_p50": "2 requests; p50 needs 5"}
+    assert unsupported_quantiles(load) == {"latency_p50": "2 requests; p50 needs 5"}
 
 
 def test_a_lower_percentile_above_a_limit_says_as_much_of_a_higher_one() -> None:
     figures: dict[str, float | None] = {"latency_p50": 1.0, "latency_p90": 2.0, "latency_p99": None}
-    assert at_most(figures, 0.99) == ("p90", 2.0)
-    assert at_most({"latency_p99_9": 9.0}, 0.99) is None
+    assert highest_percentile(figures, 0.99) == ("p90", 2.0)
+    assert highest_percentile({"latency_p99_9": 9.0}, 0.99) is None
 
 
 def test_runs_of_earlier_versions_are_read_by_the_same_rule(tmp_path: Path) -> None:

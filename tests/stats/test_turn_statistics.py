@@ -55,7 +55,7 @@ def test_the_interval_of_rounds_holds_the_truth(rho: float) -> None:
     for _ in range(tries):
         # Slow rounds: a tail that a mean would follow.
         values = 0.1 * autoregressive(rng, 100, rho) + 0.3 * (rng.random(100) < 0.03)
-        found = turns.joined([turns.estimate(values - 0.0)])
+        found = turns.measured_loads_effect([turns.estimate(values - 0.0)])
         missed += not found.low <= 1.0 <= found.high
     # The tail moves the trimmed mean by a little, and batches of five share a quarter of what
     # neighbours with a correlation of a half have in common.
@@ -64,20 +64,20 @@ def test_the_interval_of_rounds_holds_the_truth(rho: float) -> None:
 
 def test_rounds_of_several_loads_are_joined_by_welch() -> None:
     loads = [Estimate(0.1, 0.01, 19, 100, 20), Estimate(0.2, 0.02, 9, 50, 10)]
-    found = turns.joined(loads)
+    found = turns.measured_loads_effect(loads)
     assert math.log(found.ratio) == pytest.approx(0.15)
     assert found.se == pytest.approx(math.hypot(0.01, 0.02) / 2)
     assert 9 < found.df < 28
 
 
 def test_one_load_is_joined_to_itself() -> None:
-    found = turns.joined([Estimate(0.1, 0.01, 19, 100, 20)])
+    found = turns.measured_loads_effect([Estimate(0.1, 0.01, 19, 100, 20)])
     assert (found.se, found.df) == (pytest.approx(0.01), pytest.approx(19))
 
 
 def test_loads_are_judged_by_students_t() -> None:
     loads = [Estimate(mean, 1e-9, 19, 100, 20) for mean in (0.10, 0.14, 0.12)]
-    found = turns.of_the_store(loads)
+    found = turns.store_effect(loads)
     theirs = stats.ttest_1samp([0.10, 0.14, 0.12], 0.0)
     assert found.p == pytest.approx(float(theirs.pvalue))
     assert math.log(found.low) == pytest.approx(float(theirs.confidence_interval().low))
@@ -85,12 +85,12 @@ def test_loads_are_judged_by_students_t() -> None:
 
 def test_loads_are_never_surer_than_their_rounds() -> None:
     loads = [Estimate(0.1, 0.05, 19, 100, 20)] * 3  # by chance alike
-    assert turns.of_the_store(loads).se == pytest.approx(0.05 / math.sqrt(3))
+    assert turns.store_effect(loads).se == pytest.approx(0.05 / math.sqrt(3))
 
 
 def test_a_prior_moderates_the_variance_of_loads() -> None:
     loads = [Estimate(mean, 1e-9, 19, 100, 20) for mean in (0.0, 0.2, 0.1)]
-    found = turns.of_the_store(loads, Prior(0.0025, 6))
+    found = turns.store_effect(loads, Prior(0.0025, 6))
     assert found.df == 8
     assert found.se == pytest.approx(math.sqrt((6 * 0.0025 + 2 * 0.01) / 8 / 3))
 
@@ -98,7 +98,7 @@ def test_a_prior_moderates_the_variance_of_loads() -> None:
 @pytest.mark.parametrize("loads", [0, 1, 2])
 def test_few_loads_say_nothing_of_the_store(loads: int) -> None:
     with pytest.raises(ValueError, match="3 are needed"):
-        turns.of_the_store([Estimate(0.1, 0.05, 19, 100, 20)] * loads)
+        turns.store_effect([Estimate(0.1, 0.05, 19, 100, 20)] * loads)
 
 
 def test_the_prior_is_that_of_many_variances() -> None:
@@ -128,13 +128,13 @@ def test_an_interval_that_holds_at_every_moment_does() -> None:
     rng, tries, missed = np.random.default_rng(4), 300, 0
     for _ in range(tries):
         values = rng.standard_normal(400)
-        looks = (turns.at_every_moment(turns.estimate(values[:n])) for n in range(40, 401, 10))
+        looks = (turns.anytime_interval(turns.estimate(values[:n])) for n in range(40, 401, 10))
         missed += any(one is not None and not one[0] <= 0 <= one[1] for one in looks)
     assert missed / tries <= ALPHA
 
 
 def test_few_batches_have_no_interval_that_holds_at_every_moment() -> None:
-    assert turns.at_every_moment(turns.estimate(np.arange(20.0))) is None
+    assert turns.anytime_interval(turns.estimate(np.arange(20.0))) is None
 
 
 def test_all_looks_together_keep_the_level() -> None:
@@ -158,14 +158,14 @@ def test_quantiles_are_told_apart(at: float, factor: float) -> None:
         [[histogram(scale * rng.lognormal(5, 0.3, 300)) for _ in range(5)] for _ in range(20)]
         for scale in (1.0, factor)
     )
-    found = turns.joined([turns.quantiles_apart([(1.0, a)], [(1.0, b)], at)])
+    found = turns.measured_loads_effect([turns.log_quantile_ratio([(1.0, a)], [(1.0, b)], at)])
     assert found.low <= factor <= found.high
     assert found.high / found.low < 1.15
 
 
 def test_a_quantile_is_read_off_between_two_arms() -> None:
     arms = [[[histogram(np.full(100, us))] * 5] * 8 for us in (100.0, 400.0, 200.0)]
-    found = turns.quantiles_apart([(0.5, arms[0]), (0.5, arms[1])], [(1.0, arms[2])], 0.5)
+    found = turns.log_quantile_ratio([(0.5, arms[0]), (0.5, arms[1])], [(1.0, arms[2])], 0.5)
     assert found.mean == pytest.approx(0.0, abs=0.005)
 
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.stats.effects import mean_of, unpaired
-from vectrial.stats.verdict import THRESHOLD, Evidence, VerdictKind, decide, undisturbed, weigh
+from vectrial.stats.effects import mean_of, unpaired_effect
+from vectrial.stats.verdict import THRESHOLD, Evidence, VerdictKind, best_case, decide, weigh
 
 VALUES = st.lists(st.floats(1e-3, 1e6), min_size=3, max_size=8)
 
 
 def judged(a: list[float], b: list[float], **more: object) -> VerdictKind:
     """B against A, where more is better, as a family of its own."""
-    one = Evidence(unpaired(a, b), min(len(a), len(b)), True, **more)  # type: ignore[arg-type]
+    one = Evidence(unpaired_effect(a, b), min(len(a), len(b)), True, **more)  # type: ignore[arg-type]
     (decision,) = decide([one], THRESHOLD)
     return decision.kind
 
@@ -26,7 +26,7 @@ def judged(a: list[float], b: list[float], **more: object) -> VerdictKind:
 def test_a_tie_is_an_interval_within_the_threshold_and_nothing_else(
     a: list[float], b: list[float]
 ) -> None:
-    effect = unpaired(a, b)
+    effect = unpaired_effect(a, b)
     within = effect.low >= 1 - THRESHOLD and effect.high <= 1 + THRESHOLD
     assert (judged(a, b) is VerdictKind.TIE) == within
 
@@ -36,7 +36,7 @@ def test_the_other_way_round_the_verdict_is_the_other(a: list[float], b: list[fl
     turned = {VerdictKind.BETTER: VerdictKind.WORSE, VerdictKind.WORSE: VerdictKind.BETTER}
     found, other = judged(a, b), judged(b, a)
     # The threshold is a share of A: 4.9 % less is 5.2 % more seen from the other side.
-    if abs(np.log(unpaired(a, b).ratio)) > 0.06:
+    if abs(np.log(unpaired_effect(a, b).ratio)) > 0.06:
         assert other is turned.get(found, found)
 
 
@@ -45,7 +45,7 @@ def test_the_best_case_is_never_worse_and_leaves_quiet_repeats_alone(
     values: list[float], disturbed: set[int], more_is_better: bool
 ) -> None:
     repeats = dict(enumerate(values))
-    best = undisturbed(repeats, disturbed, higher_is_better=more_is_better)
+    best = best_case(repeats, disturbed, higher_is_better=more_is_better)
     if set(repeats) <= disturbed:
         assert best is None
         return
@@ -61,7 +61,7 @@ def test_the_best_case_is_never_worse_and_leaves_quiet_repeats_alone(
 def test_means_of_two_sides_have_the_ratio_that_is_tested(values: list[float]) -> None:
     other = [3 * value for value in values[::-1]]
     ratio = mean_of(other).value / mean_of(values).value
-    assert unpaired(values, other).ratio == pytest.approx(ratio, rel=1e-9)
+    assert unpaired_effect(values, other).ratio == pytest.approx(ratio, rel=1e-9)
     assert min(values) <= mean_of(values).value <= max(values)
 
 

@@ -8,7 +8,7 @@ import pytest
 from faulty_http_server import Site, serving
 
 from vectrial.model.store import Address
-from vectrial.servers.base import NotReady, Refused
+from vectrial.servers.base import AccessRefused, NotReady
 from vectrial.servers.readiness import http_ready
 from vectrial.stores.qdrant.server import QDRANT
 
@@ -16,8 +16,8 @@ from vectrial.stores.qdrant.server import QDRANT
 @pytest.mark.parametrize(
     ("status", "error", "said"),
     [
-        (401, Refused, "does not let us in: /ready answers 401"),
-        (403, Refused, "does not let us in: /ready answers 403"),
+        (401, AccessRefused, "does not let us in: /ready answers 401"),
+        (403, AccessRefused, "does not let us in: /ready answers 403"),
         (400, NotReady, "/ready answers 400"),
         (503, NotReady, "/ready answers 503"),
     ],

@@ -16,7 +16,7 @@ from vectrial.stores.redis.search import RedisSearch
 from vectrial.stores.redis.store import Redis
 from vectrial.stores.sqlite.store import SqliteStore
 from vectrial.stores.weaviate.store import Weaviate
-from vectrial.telemetry.disk import allocated_by, allocated_bytes
+from vectrial.telemetry.disk import allocated_bytes, allocated_bytes_by_kind
 
 SHARD = "/docs/x1"
 SHARD_OF_LUCENE = "/data/indices/u1/0"
@@ -79,7 +79,7 @@ def test_kinds_add_up_to_what_is_counted(tmp_path: Path) -> None:
         paths.append(path)
         return kind_of(path, Milvus.files)
 
-    held = allocated_by([tmp_path], kind)
+    held = allocated_bytes_by_kind([tmp_path], kind)
     assert sum(held.values()) == allocated_bytes([tmp_path])
     assert held[FileKind.ROWS] >= 90_000
     assert {"/", "/etcd/", "/readme", "/storage/insert_log/1/2"} <= set(paths)

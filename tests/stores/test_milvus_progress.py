@@ -73,7 +73,7 @@ def test_nothing_is_merged_behind_the_searches(
     own: set[int], asked: list[set[int]], left: set[int]
 ) -> None:
     server = Coordinator({1, 2, 3}, own)
-    IndexProgress(server, "c", structure=True, row_bytes=400).until_merged()
+    IndexProgress(server, "c", structure=True, row_bytes=400).wait_merged()
     assert server.asked == asked
     assert server.segments == left
     assert not server.own, "none is under way"
@@ -81,14 +81,14 @@ def test_nothing_is_merged_behind_the_searches(
 
 def test_one_segment_is_left_alone() -> None:
     server = Coordinator({1}, set())
-    IndexProgress(server, "c", structure=True, row_bytes=400).until_merged()
+    IndexProgress(server, "c", structure=True, row_bytes=400).wait_merged()
     assert not server.asked
 
 
 def test_segments_that_are_full_are_waited_for_by_nobody() -> None:
     """Nine of ten million rows stay nine: without this the wait ended after an hour."""
     server = Coordinator({1, 2, 3}, set(), full={1, 2, 3}, after=-1)
-    IndexProgress(server, "c", structure=True, row_bytes=400).until_merged()
+    IndexProgress(server, "c", structure=True, row_bytes=400).wait_merged()
     assert server.asked == [set()]
     assert server.segments == {1, 2, 3}
 
@@ -96,7 +96,7 @@ def test_segments_that_are_full_are_waited_for_by_nobody() -> None:
 def test_a_small_one_beside_full_ones_may_be_left_over(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(indexes, "_LEFT_OVER_S", 0.05)
     server = Coordinator({1, 2, 3}, own={3}, full={1, 2}, after=-1)
-    IndexProgress(server, "c", structure=True, row_bytes=400).until_merged()
+    IndexProgress(server, "c", structure=True, row_bytes=400).wait_merged()
     assert server.segments == {1, 2, 3}
 
 
@@ -129,11 +129,11 @@ class Shard:
 @pytest.mark.parametrize("late", [0, 1, 3])
 def test_rows_are_served_once_the_coordinator_knows_of_it(late: int) -> None:
     server = Shard(late)
-    IndexProgress(server, "c", structure=True, row_bytes=400).until_served()
+    IndexProgress(server, "c", structure=True, row_bytes=400).wait_served()
     assert server.questions > late
 
 
 def test_another_error_of_a_count_is_not_waited_out() -> None:
     server = Shard(1, code=65535)
     with pytest.raises(pymilvus.MilvusException):
-        IndexProgress(server, "c", structure=True, row_bytes=400).until_served()
+        IndexProgress(server, "c", structure=True, row_bytes=400).wait_served()

@@ -16,7 +16,7 @@ from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, 
 from vectrial.model.metric import Metric, distances
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.stores.common.arrow import batch_of, check, ids_of, vectors_of
-from vectrial.stores.common.exact import block, nearest
+from vectrial.stores.common.exact import nearest, prepare_vectors
 from vectrial.stores.common.rows import Rows
 from vectrial.stores.common.sql import condition, literal
 
@@ -190,7 +190,7 @@ def test_exact_search_is_exact(
     query = ((rng.normal(size=8) + shift) * rng.choice([1.0, scale])).astype(np.float32)
     ids = rng.permutation(rows).astype(np.int64)
     kept = rng.random(rows) < 0.6
-    got_ids, got = nearest(block(metric, vectors, ids, kept), query, k)
+    got_ids, got = nearest(prepare_vectors(metric, vectors, ids, kept), query, k)
     true = distances(query, vectors, metric)
     order = np.lexsort((ids[kept], true[kept]))[:k]
     np.testing.assert_array_equal(got, true[kept][order])

@@ -67,5 +67,5 @@ def test_schemas() -> None:
     ],
 )
 def test_values_are_read_as_they_were_stored(value: int | float | str, kind: FieldType) -> None:
-    assert redis_query.read(redis_query.stored(value).encode(), kind) == value
-    assert redis_query.read(None, kind) is None
+    assert redis_query.from_hash_text(redis_query.to_hash_text(value).encode(), kind) == value
+    assert redis_query.from_hash_text(None, kind) is None

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.experiments.search import Search
 from vectrial.model.errors import UserError
-from vectrial.suite import shipped
-from vectrial.suite.commented import commented, field_texts
+from vectrial.suite import builtin
+from vectrial.suite.commented import commented_text, field_texts
 from vectrial.suite.model import StoreRef, Suite, parse_suite, read_suite
 
 GOOD = """
@@ -77,9 +77,9 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_every_suite_of_the_checkout_is_shipped_and_valid() -> None:
     files = (*ROOT.glob("suites/*.toml"), *ROOT.glob("packages/*/src/*/suites/*.toml"))
     there = {path.stem: path for path in files}
-    assert shipped.names() == tuple(sorted(there))
-    for name in shipped.names():
-        file = shipped.file_of(Path(name))
+    assert builtin.names() == tuple(sorted(there))
+    for name in builtin.names():
+        file = builtin.file_of(Path(name))
         assert file.resolve() == there[name]
         assert read_suite(file).name
 
@@ -89,15 +89,15 @@ def test_a_file_comes_before_a_shipped_suite_and_a_folder_does_not(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("demo").mkdir()
-    assert shipped.file_of(Path("demo")).name == "demo.toml"
+    assert builtin.file_of(Path("demo")).name == "demo.toml"
     Path("demo").rmdir()
     Path("demo").touch()
-    assert shipped.file_of(Path("demo")) == Path("demo")
+    assert builtin.file_of(Path("demo")) == Path("demo")
 
 
 @pytest.mark.parametrize("path", ["mine.toml", "folder/demo", "my.suite"])
 def test_paths_are_no_names(path: str) -> None:
-    assert shipped.file_of(Path(path)) == Path(path)
+    assert builtin.file_of(Path(path)) == Path(path)
 
 
 def test_a_package_of_plug_ins_brings_suites(
@@ -106,18 +106,18 @@ def test_a_package_of_plug_ins_brings_suites(
     (tmp_path / "suites").mkdir()
     for name in ("demo", "theirs"):
         (tmp_path / "suites" / f"{name}.toml").touch()
-    monkeypatch.setattr(shipped.plugins, "packages", lambda: {"theirs": tmp_path})
-    assert shipped.file_of(Path("theirs")) == tmp_path / "suites" / "theirs.toml"
-    assert shipped.file_of(Path("demo")).resolve() == ROOT / "suites" / "demo.toml"
+    monkeypatch.setattr(builtin.plugins, "packages", lambda: {"theirs": tmp_path})
+    assert builtin.file_of(Path("theirs")) == tmp_path / "suites" / "theirs.toml"
+    assert builtin.file_of(Path("demo")).resolve() == ROOT / "suites" / "demo.toml"
 
 
 def test_an_unknown_name_lists_the_shipped_ones() -> None:
     with pytest.raises(UserError) as caught:
-        shipped.file_of(Path("dmeo"))
+        builtin.file_of(Path("dmeo"))
     assert "did you mean 'demo'?" in str(caught.value)
-    assert all(name in str(caught.value) for name in shipped.names())
+    assert all(name in str(caught.value) for name in builtin.names())
     with pytest.raises(UserError) as caught:
-        shipped.file_of(Path("xxxxxxxx"))
+        builtin.file_of(Path("xxxxxxxx"))
     assert str(caught.value).count("demo") == 1, "listed once, where nothing is near"
 
 
@@ -127,7 +127,7 @@ def test_the_path_of_a_checkout_elsewhere_leads_to_the_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="vectrial run demo"):
-        shipped.file_of(Path(path))
+        builtin.file_of(Path(path))
 
 
 def test_the_command_names_the_shipped_suites(
@@ -179,7 +179,7 @@ suites = st.builds(
 
 @given(suites)
 def test_what_is_written_is_read_back(suite: Suite) -> None:
-    text = commented(suite, EXPERIMENTS, ["Two words.", "A second paragraph."])
+    text = commented_text(suite, EXPERIMENTS, ["Two words.", "A second paragraph."])
     assert parse_suite(text, "t.toml") == suite
     assert text.startswith("# Two words.\n#\n# A second paragraph.\n\n")
 
@@ -193,8 +193,8 @@ def test_each_key_is_explained_by_its_model_once() -> None:
             "experiments": [{"experiment": "search", "min_s": 0.5, "max_s": 1.0}],
         }
     )
-    text = commented(suite, EXPERIMENTS)
-    assert text.startswith('name = "t"\n# repeats: of every trial')
+    text = commented_text(suite, EXPERIMENTS)
+    assert text.startswith('name = "t"\n# repeats: repeats of every trial')
     assert text.count(f"# {field_texts(StoreRef)['index']}\n") == 1
     assert text.count("# min_s, max_s: whole passes over the queries") == 1
     assert f"# {Search.title}.\n[[experiments]]" in text

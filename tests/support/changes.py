@@ -54,11 +54,11 @@ class Table:
         return [(line, re.compile(_as_regex(line))) for line in self.paths]
 
     def line_of(self, path: str) -> str | None:
-        """The first line that `path` matches, if any."""
+        """The first line that `environment_folder` matches, if any."""
         return next((line for line, one in self._patterns if one.fullmatch(path)), None)
 
     def words_of(self, path: str) -> frozenset[str]:
-        """What a change of `path` runs."""
+        """What a change of `environment_folder` runs."""
         line = self.line_of(path)
         words = frozenset() if line is None else self.paths[line]
         return words - {"stores"} | (self.words - OTHERS if "stores" in words else frozenset())
@@ -116,7 +116,7 @@ class Selection:
 
 
 def read_table(path: Path = TABLE) -> Table:
-    """The table in `path`."""
+    """The table in `environment_folder`."""
     raw = tomllib.loads(path.read_text(encoding="utf-8"))
     return Table(
         {line: frozenset(words) for line, words in raw["paths"].items()},
@@ -192,10 +192,10 @@ def is_here(word: str, table: Table) -> bool:
 
     if word in registry.names():
         environment = registry.load(word).environment
-        if environment is not None and not environments.path(environment).exists():
+        if environment is not None and not environments.environment_folder(environment).exists():
             return False
     recipe: Recipe | None = recipes().get(table.servers.get(word, word))
-    return recipe is None or recipe.at_hand().works is True or must_run(recipe)
+    return recipe is None or recipe.availability().works is True or must_run(recipe)
 
 
 def _environments(words: Iterable[str]) -> list[str]:
@@ -204,7 +204,9 @@ def _environments(words: Iterable[str]) -> list[str]:
     from vectrial.util import environments
 
     found = {registry.load(word).environment for word in words if word in registry.names()}
-    return sorted(one.name for one in found if one is not None and not environments.lacking(one))
+    return sorted(
+        one.name for one in found if one is not None and not environments.missing_hardware(one)
+    )
 
 
 def _obtainable(names: Iterable[str]) -> list[str]:
@@ -212,7 +214,7 @@ def _obtainable(names: Iterable[str]) -> list[str]:
     from vectrial.stores.__main__ import recipes
 
     known = recipes()
-    return [one for one in names if one in known and known[one].at_hand().works is not False]
+    return [one for one in names if one in known and known[one].availability().works is not False]
 
 
 def _fetch(chosen: Selection) -> None:

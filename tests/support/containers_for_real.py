@@ -65,7 +65,7 @@ def together(folder: Path) -> dict[str, Any]:
         }
         for fault in Fault:
             server.strike(1, fault)
-            during = server.lives()
+            during = server.is_alive()
             server.mend(1, fault)
             server.wait_ready(180.0)
             seen[fault] = [during, len(server.processes())]

@@ -12,7 +12,7 @@ from vectrial.model.capabilities import Index
 from vectrial.model.metric import Metric, distances
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
-from vectrial.servers.provide import recipe_of, serving
+from vectrial.servers.provide import recipe_of, server_address
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
 from vectrial.testing.server_programs import no_program
@@ -40,7 +40,7 @@ def check_ef_search(name: str, build: dict[str, int], folder: Path) -> None:
     queries = rng.normal(size=(40, DIM)).astype(np.float32)
     nearest = [set(np.argsort(distances(q, vectors, Metric.L2))[:K].tolist()) for q in queries]
     schema = Schema(DIM, Metric.L2)
-    server = serving(store_class, folder / "server")
+    server = server_address(store_class, folder / "server")
     with server as address, closing(made(store_class, folder, address)) as store:
         store.create(schema, Index("hnsw", kind.build.model_validate(build)))
         for start in range(0, ROWS, 1_000):

@@ -32,7 +32,7 @@ def check_imports(
 
     classes: their packages must be importable there. apart: the package of a program of its own.
     """
-    if lacks := environments.lacking(Environment(name)):
+    if lacks := environments.missing_hardware(Environment(name)):
         pytest.skip(lacks)
     run = environments.command(Environment(name), "unused", classes=classes)
     argv = [run.argv[0], "-c", _PROBE, apart, *packages]

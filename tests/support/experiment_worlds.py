@@ -28,7 +28,7 @@ from vectrial.model.schema import Schema
 from vectrial.model.store import Store
 from vectrial.stores.common.temporary import temporary_store
 from vectrial.stores.memory import MemoryStore
-from vectrial.telemetry.disk import on_disk
+from vectrial.telemetry.disk import store_bytes_by_kind
 from vectrial.workload import ingest
 
 ROWS, DIM, K = 600, 8, 10
@@ -67,7 +67,7 @@ def world(
     schema = Schema(rows.dim, rows.metric, fields_of(rows))
     asked = Index(index, kind.capabilities.indexes[index].build())
     with temporary_store(kind, folder / "data") as store:
-        empty = on_disk(kind, [folder / "data"])
+        empty = store_bytes_by_kind(kind, [folder / "data"])
         if state is State.LOADED:
             store.create(schema, asked)
             ingest.load(store, rows, schema, 100, lambda *_: None)

@@ -20,14 +20,14 @@ import numpy as np
 from measured_collections import K, measured, opened
 from numpy.typing import NDArray
 
-from vectrial.engine.client import Requests, closed, drive, unfailed
+from vectrial.engine.client import Requests, closed, drive, record_or_raise
 from vectrial.model.capabilities import Params
 from vectrial.model.dataset import Dataset
 from vectrial.model.existing import Description, Existing
 from vectrial.model.metric import Metric
 from vectrial.model.store import Address, Store
 from vectrial.run.existing import ExistingCollection, suite_of
-from vectrial.testing.server_programs import not_here
+from vectrial.testing.server_programs import skip_or_fail
 
 SCRIPTS = Path(__file__).parent / "frameworks"
 #: How long a framework may take, once its packages are here; and for these as well.
@@ -101,9 +101,9 @@ def written_by_spring(address: Address, folder: Path, given: Vectors) -> Collect
     try:
         fetched = _run("mvn", "-q", "-B", "-f", str(source / "pom.xml"), *wanted)
     except FileNotFoundError as error:
-        not_here("frameworks", f"there is no Maven: {error}")
+        skip_or_fail("frameworks", f"there is no Maven: {error}")
     if fetched.returncode:
-        not_here("frameworks", f"no packages of Spring AI: {fetched.stdout[-1000:]}")
+        skip_or_fail("frameworks", f"no packages of Spring AI: {fetched.stdout[-1000:]}")
     pom = (source / "pom.xml").read_text()
     version = pom.partition("pgvector-store</artifactId>")[2].split("<version>")[1].split("<")[0]
     secrets = address.secrets
@@ -131,9 +131,9 @@ def _prepared(path: str) -> None:
     try:
         done = _uv("sync", "--script", path)
     except FileNotFoundError as error:
-        not_here("frameworks", f"there is no uv: {error}")
+        skip_or_fail("frameworks", f"there is no uv: {error}")
     if done.returncode:
-        not_here("frameworks", f"no environment for {path}: {done.stderr[-1000:]}")
+        skip_or_fail("frameworks", f"no environment for {path}: {done.stderr[-1000:]}")
 
 
 def _uv(*words: str) -> subprocess.CompletedProcess[str]:
@@ -207,7 +207,7 @@ def check_native_lane(store: Store, params: Params, queries: NDArray[np.float32]
         once=True,
     )
     outcome = drive(native.target, [requests], [closed(1, count=len(queries))])
-    answers = unfailed(outcome, "searches")["answers"]
+    answers = record_or_raise(outcome, "searches")["answers"]
     assert answers is not None
     which, ids, _ = answers
     assert len(which) == len(queries)

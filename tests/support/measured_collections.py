@@ -21,10 +21,10 @@ from vectrial.model.metric import Metric
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
 from vectrial.run.existing import ExistingCollection, describe, index_of, read_rows
-from vectrial.servers.provide import provide, recipe_of
+from vectrial.servers.provide import make_server, recipe_of
 from vectrial.stores import registry
-from vectrial.stores.attached import attached, keys_of, without_own_ids
-from vectrial.testing.server_programs import prepared
+from vectrial.stores.attached import keys_of, open_existing, without_own_ids
+from vectrial.testing.server_programs import require_startable
 
 ROWS, DIM, K = 3_000, 16, 10
 RNG = np.random.default_rng(3)
@@ -35,8 +35,8 @@ def served(name: str, folder: Path) -> Iterator[Address]:
     """The address of a server of this store, which runs while the iterator is held."""
     recipe = recipe_of(registry.load(name))
     assert recipe is not None
-    prepared(recipe)
-    with quick_servers(), provide(recipe, folder, allow_exposed=True) as server:
+    require_startable(recipe)
+    with quick_servers(), make_server(recipe, folder, allow_exposed=True) as server:
         yield server.address
 
 
@@ -68,7 +68,7 @@ def opened(reading: ExistingCollection, found: Description, dataset: Dataset) ->
     """The store, attached to the collection."""
     schema = Schema(found.dim, dataset.metric, fields_of(without_own_ids(dataset)))
     index = index_of(reading.store, found)
-    return attached(
+    return open_existing(
         reading.store, Path(), reading.address, reading.existing, schema, index, keys_of(dataset)
     )
 

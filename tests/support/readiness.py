@@ -9,4 +9,4 @@ from vectrial.servers.base import Recipe, wait_until
 def ready(recipe: Recipe, address: Address) -> None:
     """Ask until the server answers, for a minute: once, `Recipe.ready` waits for seconds alone.
     Raises what `Recipe.ready` does where the server answers that it does not let us in."""
-    wait_until(recipe, address, 60.0, still_there=lambda: None)
+    wait_until(recipe, address, 60.0, check_alive=lambda: None)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vectrial.servers.namespaces import Network
-from vectrial.testing.server_programs import not_here
+from vectrial.testing.server_programs import skip_or_fail
 
 _STARTS_S = 180.0
 
@@ -21,14 +21,14 @@ _STARTS_S = 180.0
 @contextmanager
 def real_engine(storage: str = "vfs") -> Iterator[tuple[Network, dict[str, str]]]:
     """A running engine: the network it is in, and the environment that leads to it. Ends the test
-    where none can run: see `not_here`.
+    where none can run: see `skip_or_fail`.
 
     storage: its storage driver; "" leaves the choice to it. "vfs" works everywhere and copies an
         image for every container.
     """
     dockerd = shutil.which("dockerd")
     if dockerd is None or os.geteuid() != 0:
-        not_here("docker", "there is no dockerd here, or no root to run it")
+        skip_or_fail("docker", "there is no dockerd here, or no root to run it")
     folder = Path(tempfile.mkdtemp(prefix="engine-"))  # a socket's path is short
     env = {
         **os.environ,
@@ -48,7 +48,7 @@ def real_engine(storage: str = "vfs") -> Iterator[tuple[Network, dict[str, str]]
             ends = time.monotonic() + _STARTS_S
             while subprocess.run(("docker", "version"), env=env, capture_output=True).returncode:
                 if process.poll() is not None or time.monotonic() > ends:
-                    not_here("docker", (folder / "log").read_text()[-2000:])
+                    skip_or_fail("docker", (folder / "log").read_text()[-2000:])
                 time.sleep(0.2)
             yield network, env
         finally:

@@ -39,7 +39,7 @@ def recipe(*options: str, stop_s: float = 5.0, first: str = "", exposed: bool = 
     return Recipe(
         name="little",
         program=lambda progress: Path(__file__),
-        at_hand=lambda: Availability(True),
+        availability=lambda: Availability(True),
         ports=("http", "other"),
         public=("http",),
         command=command,

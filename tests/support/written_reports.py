@@ -42,7 +42,7 @@ def written(recorded: RunData, tmp_path_factory: pytest.TempPathFactory) -> Writ
     """That run as a folder, and its report in every form."""
     folder = varied_run().write(tmp_path_factory.mktemp("report") / "run")
     report = build(recorded)
-    out = export.made(folder / "report")
+    out = export.make_folder(folder / "report")
     export.write_html(report, out)
     export.write_markdown(report, out)
     export.write_figures(report, out)

@@ -9,15 +9,15 @@ import time
 
 import pytest
 
-from vectrial.telemetry.scheduling import descendants, scheduled
+from vectrial.telemetry.scheduling import descendants, scheduling_time
 
 
 def test_a_busy_thread_runs_or_waits_for_all_of_its_time() -> None:
-    before, began = scheduled([os.getpid()]), time.perf_counter()
+    before, began = scheduling_time([os.getpid()]), time.perf_counter()
     assert before is not None
     while time.perf_counter() < began + 0.2:
         pass
-    after, seconds = scheduled([os.getpid()]), time.perf_counter() - began
+    after, seconds = scheduling_time([os.getpid()]), time.perf_counter() - began
     assert after is not None
     used = after - before
     assert used.ran_s > 0.01
@@ -26,9 +26,9 @@ def test_a_busy_thread_runs_or_waits_for_all_of_its_time() -> None:
 
 
 def test_a_sleeping_thread_does_neither() -> None:
-    before = scheduled([os.getpid()])
+    before = scheduling_time([os.getpid()])
     time.sleep(0.2)
-    after = scheduled([os.getpid()])
+    after = scheduling_time([os.getpid()])
     assert before is not None
     assert after is not None
     assert (after - before).ran_s < 0.1
@@ -39,12 +39,12 @@ def test_processes_that_were_started_count_and_ended_ones_do_not() -> None:
     found = descendants([os.getpid()])
     assert found[0] == os.getpid()
     assert child.pid in found
-    assert scheduled([child.pid]) is not None
+    assert scheduling_time([child.pid]) is not None
     child.communicate(b"\n")
-    assert scheduled([child.pid]) is None
+    assert scheduling_time([child.pid]) is None
     assert child.pid not in descendants([os.getpid(), child.pid])
 
 
 @pytest.mark.parametrize("pids", [[], [2**22 + 1]])
 def test_nobody_is_not_known(pids: list[int]) -> None:
-    assert scheduled(pids) is None
+    assert scheduling_time(pids) is None

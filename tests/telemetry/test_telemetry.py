@@ -120,7 +120,7 @@ def test_a_tree_counts_those_that_nobody_saw() -> None:
     tree = ProcessTree(os.getpid())
     before = tree.usage()
     subprocess.run([sys.executable, "-c", WORK], check=True)
-    after = tree.usage(look=False)
+    after = tree.usage(find_children=False)
     assert before is not None
     assert after is not None
     assert after.cpu_s - before.cpu_s >= 0.3
@@ -229,17 +229,17 @@ def test_git_tells_revision_and_changes(tmp_path: Path) -> None:
         )
         return done.stdout.strip()
 
-    assert environment.git(tmp_path) == {"revision": None, "dirty": None}
+    assert environment.git_facts(tmp_path) == {"revision": None, "dirty": None}
     git("init", "-q")
     (tmp_path / "file").write_text("one")
     git("add", "file")
     git("commit", "-qm", "first")
     revision = git("rev-parse", "HEAD")
-    assert environment.git(tmp_path) == {"revision": revision, "dirty": False}
+    assert environment.git_facts(tmp_path) == {"revision": revision, "dirty": False}
     (tmp_path / "file").write_text("two")
-    assert environment.git(tmp_path) == {"revision": revision, "dirty": True}
+    assert environment.git_facts(tmp_path) == {"revision": revision, "dirty": True}
     (tmp_path / "untracked").mkdir()
-    assert environment.git(tmp_path / "untracked")["revision"] is None
+    assert environment.git_facts(tmp_path / "untracked")["revision"] is None
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def test_a_server_runs_until_tests_of_another_store_are_next(
     server = servers.server(Frail)
 
     def close(self: Frail) -> None:
-        closed.append(server.lives())
+        closed.append(server.is_alive())
 
     monkeypatch.setattr(Frail, "close", close)
     servers.make(Frail, tmp_path / "store")
@@ -31,11 +31,11 @@ def test_a_server_runs_until_tests_of_another_store_are_next(
     assert tiny_server.starts(server.address) == 1
     servers.stop(but=recipe_of(MemoryStore))
     assert closed == [True], "a store ends before its server"
-    assert not server.lives()
+    assert not server.is_alive()
     again = servers.server(Frail)
     try:
         assert again is not server
         assert tiny_server.starts(again.address) == 1, "a folder of its own"
     finally:
         servers.stop()
-    assert not again.lives()
+    assert not again.is_alive()

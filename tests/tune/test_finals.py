@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.questions.builds import Build, Candidate, Measured, TriedBuild, TuneLimits, best_of
+from vectrial.questions.builds import (
+    Build,
+    BuildMeasurement,
+    Candidate,
+    TriedBuild,
+    TuneLimits,
+    best_of,
+)
 from vectrial.questions.finals import finalists, settings_near
 
 BUILD = Build("hnsw", {"m": 16})
@@ -57,8 +64,8 @@ def test_small_values_are_whole_numbers_that_differ() -> None:
 def test_a_build_is_no_worse_for_reaching_the_recall_below_a_setting() -> None:
     """Both builds need the same effort; only of one is a setting just above what it needs."""
     limits = TuneLimits(0.95)
-    lucky = Measured([candidate(10, 0.90, 8000), candidate(20, 0.9501, 4000)])
-    unlucky = Measured([candidate(14, 0.9499, 4004), candidate(28, 0.98, 2000)])
+    lucky = BuildMeasurement([candidate(10, 0.90, 8000), candidate(20, 0.9501, 4000)])
+    unlucky = BuildMeasurement([candidate(14, 0.9499, 4004), candidate(28, 0.98, 2000)])
     measured = [best_of(one, limits)[0] for one in (lucky, unlucky)]
     assert [one and one.qps for one in measured] == [4000, 2000]
     values = [best_of(one, limits)[1] for one in (lucky, unlucky)]
@@ -69,7 +76,7 @@ def test_other_limits_than_recall_bind_as_measured() -> None:
     """Nothing is read off towards settings that break another limit."""
     slow = Candidate(BUILD, {"ef_search": 20}, 0.96, 4000, 9e3, None)
     slower = Candidate(BUILD, {"ef_search": 40}, 0.98, 3000, 5e3, None)
-    best, value, _ = best_of(Measured([slow, slower]), TuneLimits(0.95, p99_us=6e3))
+    best, value, _ = best_of(BuildMeasurement([slow, slower]), TuneLimits(0.95, p99_us=6e3))
     assert best == slower
     assert value == 3000
 

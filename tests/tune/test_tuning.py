@@ -11,9 +11,9 @@ from vectrial.model.capabilities import IndexKind, Params
 from vectrial.questions.bench import conduct
 from vectrial.questions.builds import (
     Build,
-    BuildTry,
+    BuildMeasurement,
+    BuildRequest,
     Candidate,
-    Measured,
     TriedBuild,
     TuneLimits,
     best_of,
@@ -34,7 +34,7 @@ class Simulated:
     def __init__(self) -> None:
         self.asked: list[tuple[Build, int]] = []
 
-    def __call__(self, attempt: BuildTry) -> Measured:
+    def __call__(self, attempt: BuildRequest) -> BuildMeasurement:
         build, rows = attempt.build, attempt.rows
         self.asked.append((build, rows))
         m, ef_construction = build.params["m"], build.params["ef_construction"]
@@ -44,7 +44,7 @@ class Simulated:
             recall = 1 - math.exp(-effort / 20)
             qps = 1e7 / (ef + 5) / m / math.log(rows)
             made.append(Candidate(build, {"ef_search": ef}, recall, qps, 1e9 / qps, 1e6 * m))
-        return Measured(made)
+        return BuildMeasurement(made)
 
 
 def run(
@@ -65,7 +65,7 @@ def test_the_choice_keeps_the_limits_and_beats_the_stores_own() -> None:
     assert tried[0].best is not None
     assert best.qps > 1.1 * tried[0].best.qps
     every = [candidate for one in tried for candidate in one.candidates]
-    assert best_of(Measured(every), limits)[0] == best
+    assert best_of(BuildMeasurement(every), limits)[0] == best
 
 
 def test_the_same_seed_tries_the_same() -> None:
@@ -100,9 +100,9 @@ def test_beyond_its_limits_a_search_is_led_back_to_them() -> None:
     near = Candidate(build, {}, 0.95, 100.0, 1.0, 210 * 2**20)
     far = Candidate(build, {}, 0.999, 100.0, 1.0, 900 * 2**20)
     limits = TuneLimits(recall=0.9, memory_bytes=200 * 2**20)
-    values = [best_of(Measured([one]), limits)[1] for one in (near, far)]
-    assert 0 > values[0] > values[1] > best_of(Measured([]), limits)[1]
-    assert best_of(Measured([near, far]), limits)[2] == "memory 210 MiB"
+    values = [best_of(BuildMeasurement([one]), limits)[1] for one in (near, far)]
+    assert 0 > values[0] > values[1] > best_of(BuildMeasurement([]), limits)[1]
+    assert best_of(BuildMeasurement([near, far]), limits)[2] == "memory 210 MiB"
 
 
 @pytest.mark.parametrize(
@@ -117,19 +117,19 @@ def test_beyond_its_limits_a_search_is_led_back_to_them() -> None:
 )
 def test_how_far_beyond_the_limits(limits: TuneLimits, beyond: float) -> None:
     one = Candidate(Build("hnsw", {}), {}, 0.95, 1.0, 2000.0, 100.0)
-    assert one.beyond(limits) == pytest.approx(beyond)
-    assert (one.beyond(limits) == 0) == (one.fault(limits) is None)
+    assert one.distance_from_limits(limits) == pytest.approx(beyond)
+    assert (one.distance_from_limits(limits) == 0) == (one.fault(limits) is None)
     unknown = Candidate(Build("hnsw", {}), {}, 0.95, 1.0, 2000.0, None)
-    assert unknown.beyond(TuneLimits(0.9, memory_bytes=1.0)) == 0.5
+    assert unknown.distance_from_limits(TuneLimits(0.9, memory_bytes=1.0)) == 0.5
 
 
 def test_what_a_store_settles_itself_is_left_to_it_first() -> None:
     asked: list[tuple[Build, int]] = []
 
-    def evaluate(attempt: BuildTry) -> Measured:
+    def evaluate(attempt: BuildRequest) -> BuildMeasurement:
         asked.append((attempt.build, attempt.rows))
         qps = 10.0 * attempt.rows
-        return Measured([Candidate(attempt.build, {"nprobe": 4}, 0.99, qps, 1.0, None)])
+        return BuildMeasurement([Candidate(attempt.build, {"nprobe": 4}, 0.99, qps, 1.0, None)])
 
     knobs_of = {"ivf": (IntegerRange("nlist", 16, 64), IntegerRange("nbits", 4, 8)), "hnsw": KNOBS}
     first = {"ivf": {"nbits": 8}, "hnsw": {"m": 16, "ef_construction": 200}}
@@ -153,7 +153,7 @@ def test_a_build_that_is_worse_on_a_share_of_the_rows_is_left() -> None:
     assert all(id(one.build) not in whole for one in pruned)
     before: list[float] = []
     for one in tried:
-        on_a_share = best_of(Simulated()(BuildTry(one.build, 1000)), TuneLimits(0.95))[1]
+        on_a_share = best_of(Simulated()(BuildRequest(one.build, 1000)), TuneLimits(0.95))[1]
         if one.state == "pruned":
             assert one.value == on_a_share < statistics.median(before)
         elif one.state == "complete":
@@ -166,9 +166,9 @@ def test_no_build_is_measured_twice() -> None:
     kinds = {"hnsw": (Choices("m", (2, 4)),)}
     asking = search(kinds, first, TuneLimits(0.5), steps=(100,), budget=6, seed=1)
 
-    def whole(attempt: BuildTry) -> Measured:
+    def whole(attempt: BuildRequest) -> BuildMeasurement:
         params = {**attempt.build.params, "ef_construction": 50}
-        return simulated(BuildTry(Build("hnsw", params), attempt.rows))
+        return simulated(BuildRequest(Build("hnsw", params), attempt.rows))
 
     tried = conduct(asking, whole)
     assert len(simulated.asked) <= 2
@@ -177,7 +177,7 @@ def test_no_build_is_measured_twice() -> None:
 
 def test_a_build_that_fails_is_told_and_the_search_goes_on() -> None:
     asking = search({"hnsw": KNOBS}, {}, TuneLimits(0.9), steps=(100,), budget=3, seed=1)
-    tried = conduct(asking, lambda _: Measured([], "it crashed"))
+    tried = conduct(asking, lambda _: BuildMeasurement([], "it crashed"))
     assert [(one.state, one.reason, one.best) for one in tried] == [
         ("failed", "it crashed", None)
     ] * 3

@@ -15,7 +15,7 @@ from vectrial.stores.memory import MemoryStore
 from vectrial.util.child_environment import (
     for_engine,
     for_measuring,
-    for_own,
+    for_measuring_with_server,
     for_run,
     for_server,
 )
@@ -57,9 +57,9 @@ def test_a_server_gets_nothing_of_pythons(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_process_with_a_server_of_its_own_gets_that_servers_secrets() -> None:
-    given = for_own(SECRETS, "weaviate")
+    given = for_measuring_with_server(SECRETS, "weaviate")
     assert given == {"VECTRIAL_WEAVIATE_API_KEY": "canary-2"}
-    assert for_own(SECRETS, None) == {}
+    assert for_measuring_with_server(SECRETS, None) == {}
 
 
 def test_what_is_named_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,19 +40,19 @@ def test_is_made_once_and_found_the_second_time(package: Path) -> None:
     assert "installing tiny.lock" in lines[0]
     assert "ready" in lines[-1]
     where = subprocess.check_output([python, "-c", "import sys; print(sys.prefix)"], text=True)
-    assert Path(where.strip()) == environments.path(TINY)
+    assert Path(where.strip()) == environments.environment_folder(TINY)
     again: list[str] = []
     assert environments.ensure(TINY, again.append) == python
     assert again == []
 
 
 def test_a_changed_lock_is_another_environment(package: Path) -> None:
-    before = environments.path(TINY)
+    before = environments.environment_folder(TINY)
     (package / "locks" / "tiny.lock").write_text("# nothing, but otherwise\n")
-    assert environments.path(TINY) != before
-    between = environments.path(TINY)
+    assert environments.environment_folder(TINY) != before
+    between = environments.environment_folder(TINY)
     (package / "locks" / "tiny.build").write_text("setuptools==1\n")
-    assert environments.path(TINY) not in (before, between)
+    assert environments.environment_folder(TINY) not in (before, between)
 
 
 def test_an_unknown_environment_is_named_with_those_there_are(package: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_failed_build_shows_the_log_and_leaves_nothing_to_be_used(
         environments.ensure(TINY)
     assert "'tiny' could not be made" in str(caught.value)
     assert "broken" in str(caught.value).partition("it ends:")[2]
-    folder = environments.path(TINY)
+    folder = environments.environment_folder(TINY)
     assert not folder.exists()
     assert not folder.with_name(f"{folder.name}.partial").exists()
 
@@ -87,7 +87,7 @@ def test_without_uv_the_message_says_how_to_get_it(
 
 
 def test_what_a_killed_process_left_is_never_used(package: Path) -> None:
-    folder = environments.path(TINY)
+    folder = environments.environment_folder(TINY)
     left = folder.with_name(f"{folder.name}.partial")
     (left / "bin").mkdir(parents=True)
     (left / "bin" / "python").write_text("half made")
@@ -102,7 +102,7 @@ def test_a_progress_callback_that_raises_ends_the_build_and_cleans_up(package: P
 
     with pytest.raises(KeyboardInterrupt):
         environments.ensure(TINY, interrupt)
-    assert not environments.path(TINY).exists()
+    assert not environments.environment_folder(TINY).exists()
     assert environments.ensure(TINY).exists()
 
 
@@ -206,7 +206,9 @@ def test_the_command_line_makes_names_and_refuses(
     assert capsys.readouterr().out.strip() == str(environments.ensure(Environment("tiny")))
 
 
-@pytest.mark.skipif(not hardware.lacking(["nvidia-gpu"]), reason="there is an NVIDIA GPU here")
+@pytest.mark.skipif(
+    not hardware.missing_hardware(["nvidia-gpu"]), reason="there is an NVIDIA GPU here"
+)
 def test_what_the_machine_lacks_hardware_for_is_skipped_or_refused(
     package: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -217,7 +219,7 @@ def test_what_the_machine_lacks_hardware_for_is_skipped_or_refused(
     assert (told.out, told.err) == ("", f"environment 'tiny': skipped: {why}\n")
     assert environments.main(["tiny"]) == 1
     assert capsys.readouterr().err == f"environment 'tiny' {why}\n"
-    assert not environments.path(TINY).exists()
+    assert not environments.environment_folder(TINY).exists()
 
 
 @pytest.mark.slow

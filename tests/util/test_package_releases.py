@@ -110,6 +110,6 @@ def test_a_package_is_not_held_to_what_is_installed_of_it(
         stdout = "faiss-cpu==1.14.0\nnumpy==2.3.0\n-e file:///here\n"
 
     monkeypatch.setattr(package_releases.subprocess, "run", lambda *args, **kwargs: Freeze())
-    assert package_releases._others(Packages((spelling,), VARIABLE), "uv", "python") == [
+    assert package_releases._other_packages(Packages((spelling,), VARIABLE), "uv", "python") == [
         "numpy==2.3.0"
     ]

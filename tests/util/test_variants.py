@@ -14,9 +14,9 @@ from vectrial.util import variants
 from vectrial.util.variants import (
     full_name,
     own_variables,
+    run_with_variables,
+    set_variables,
     store_of,
-    variables_of,
-    within_variables,
 )
 
 BIN, ADDRESS = "VECTRIAL_REDIS_BIN", "VECTRIAL_REDIS_ADDRESS"
@@ -42,7 +42,7 @@ def test_a_variant_has_its_own_variables(monkeypatch: pytest.MonkeyPatch) -> Non
     assert own_variables("after") == {BIN: "/for/after", ADDRESS: "127.0.0.1:6379"}
     assert own_variables("v8.2") == {BIN: "/for/v8.2"}
     assert own_variables("") == own_variables("before") == {}
-    with variables_of("after"):
+    with set_variables("after"):
         assert (os.environ[BIN], os.environ[ADDRESS]) == ("/for/after", "127.0.0.1:6379")
     assert os.environ[BIN] == "/for/all"
     assert ADDRESS not in os.environ
@@ -55,7 +55,7 @@ def test_a_variants_secret_takes_the_place_of_all_others(
     other = "_FILE" if not ends else ""
     monkeypatch.setenv(PASSWORD + other, "of all")
     monkeypatch.setenv(f"{PASSWORD}{ends}__AFTER", "of after")
-    with variables_of("after"):
+    with set_variables("after"):
         assert os.environ[PASSWORD + ends] == "of after"
         assert PASSWORD + other not in os.environ
     assert os.environ[PASSWORD + other] == "of all"
@@ -68,7 +68,7 @@ def test_a_variants_own_program_is_not_kept_back_by_an_address_for_all(
     monkeypatch.setenv(ADDRESS, "127.0.0.1:6379")
     monkeypatch.setenv("VECTRIAL_REDIS_PROVIDER", "docker")
     monkeypatch.setenv(f"{BIN}__AFTER", "/for/after")
-    with variables_of("after"):
+    with set_variables("after"):
         assert os.environ[BIN] == "/for/after"
         assert ADDRESS not in os.environ
         assert "VECTRIAL_REDIS_PROVIDER" not in os.environ
@@ -79,7 +79,7 @@ def test_what_is_wrong_with_a_variable_names_the_variants_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(f"{BIN}__AFTER", "/nowhere")
-    with pytest.raises(UserError, match="no program") as caught, variables_of("after"):
+    with pytest.raises(UserError, match="no program") as caught, set_variables("after"):
         raise UserError("no program", where=BIN)
     assert str(caught.value).startswith(f"{BIN}__AFTER: ")
 
@@ -96,7 +96,7 @@ def test_steps_have_their_variables_and_others_have_not(monkeypatch: pytest.Monk
         finally:
             closed.append(os.environ[BIN])
 
-    a, b = within_variables("a", steps()), within_variables("b", steps())
+    a, b = run_with_variables("a", steps()), run_with_variables("b", steps())
     assert [next(a), next(b), next(b)] == ["/a", "/b", "/b"]
     assert BIN not in os.environ
     assert next(b, "ended") == "ended"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from own_thread import in_own_thread
 
-from vectrial.util.volume import NoVolume, Volume, lacking
+from vectrial.util.volume import NoVolume, Volume, why_no_volume
 
-pytestmark = pytest.mark.skipif(bool(lacking()), reason=lacking() or "never")
+pytestmark = pytest.mark.skipif(bool(why_no_volume()), reason=why_no_volume() or "never")
 SIZE = 48 << 20
 #: Writes a line to a file that it syncs, and one to another that it does not, and says so.
 WRITER = """

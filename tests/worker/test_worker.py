@@ -31,7 +31,7 @@ from vectrial.run import process as running
 from vectrial.run.process import MeasuringProcess
 from vectrial.stores.memory import MemoryStore
 from vectrial.worker import worker
-from vectrial.worker.ending import BlockTimer, TimeIsUp
+from vectrial.worker.ending import BlockTimer, TrialTimeUp
 from vectrial.worker.messages import (
     Ack,
     Finished,
@@ -295,7 +295,7 @@ def test_a_trial_that_tells_how_far_it_is_takes_too_long_all_the_same(
         thread.join()
         process._child.kill()
         process._child.wait()
-    assert process.why() == "took longer than trial_timeout_s = 2"
+    assert process.end_reason() == "took longer than trial_timeout_s = 2"
 
 
 def test_nothing_but_a_block_is_ended_at_its_time_limit() -> None:
@@ -306,7 +306,7 @@ def test_nothing_but_a_block_is_ended_at_its_time_limit() -> None:
         sends = True
         limit.handle_signal()  # the parent repeats it
         sends = False
-        with pytest.raises(TimeIsUp):
+        with pytest.raises(TrialTimeUp):
             limit.handle_signal()
         limit.handle_signal()  # it is on its way out
     limit.handle_signal()
@@ -319,7 +319,7 @@ def test_a_trial_at_its_time_limit_is_the_last_and_keeps_what_it_has(
 
     def interrupted(self: Noted, ids: NDArray[np.int64]) -> None:
         if self._mine:  # and not a collection of the gate
-            raise TimeIsUp
+            raise TrialTimeUp
         delete(self, ids)
 
     monkeypatch.setattr(noted, "delete", interrupted)

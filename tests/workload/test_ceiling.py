@@ -22,11 +22,11 @@ from vectrial.workload.ceiling import (
     FAMILIES,
     MOST_IN_FLIGHT,
     Searches,
-    beside_client,
     certify,
     certify_machines,
-    client_bound,
+    faults_without_client,
     in_flight_for,
+    is_client_bound,
     measure,
 )
 
@@ -208,14 +208,14 @@ def test_one_machine_beyond_its_limits_is_enough(sent: Sent, why: str) -> None:
     seen = from_machines(sent)
     assert not seen.valid
     assert why in (seen.reason or "")
-    assert client_bound(seen, ClientLimits())
+    assert is_client_bound(seen, ClientLimits())
 
 
 def test_a_lost_machine_invalidates_what_the_others_sent() -> None:
     seen = from_machines(Sent({"a": part()}, 0, 1.0, ("b was lost",)))
     assert not seen.valid
     assert (seen.reason or "").endswith("; b was lost")
-    assert not client_bound(seen, ClientLimits())
+    assert not is_client_bound(seen, ClientLimits())
 
 
 @pytest.mark.parametrize("clients", [8, None])
@@ -225,8 +225,8 @@ def test_a_ceiling_that_was_exceeded_is_none_from_then_on(clients: int | None) -
     assert beyond.valid
     assert beyond.reason is not None
     assert beyond.reason.startswith("366% of the 10,000 requests/s that the client reached")
-    assert not client_bound(beyond, held.limits)
-    assert beside_client(beyond) == [], "a rate at which this is said held"
+    assert not is_client_bound(beyond, held.limits)
+    assert faults_without_client(beyond) == [], "a rate at which this is said held"
     certify(later, clients, held)
     assert later.valid
     busy = phase(qps=36_600.0, sent_rate=36_600.0, cpu_s=0.9)

@@ -307,7 +307,7 @@ def test_a_trace_is_played_at_its_own_pace_or_stretched(tmp_path: Path) -> None:
 
 
 def pattern(search: Search, rate: float) -> str:
-    load = search.offered({"rate": rate})
+    load = search.load_at({"rate": rate})
     assert isinstance(load, OpenLoop)
     return load.pattern
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as some
 from vectrial._engine import Judge, Recorder
 from vectrial.engine.client import MachineShare, Requests, arrivals, closed, drive, target
 from vectrial.engine.null_server import NullServer, null_server
-from vectrial.engine.parts import LoadPart, merged, packed
+from vectrial.engine.parts import LoadPart, merge_parts, pack_part
 from vectrial.engine.types import LoadOutcome, LoadSource
 from vectrial.model.errors import UserError
 
@@ -57,12 +57,12 @@ def driven(
             share=MachineShare(machine, MACHINES, start, lambda at: late_ns.append(at - named[0])),
             seed=3,
         )
-        return packed(outcome)
+        return pack_part(outcome)
 
     with ThreadPoolExecutor(MACHINES) as pool:
         parts = list(pool.map(one, range(MACHINES)))
     parts = pickle.loads(pickle.dumps(parts))
-    return merged(parts, [judge], named[0]), parts, late_ns
+    return merge_parts(parts, [judge], named[0]), parts, late_ns
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -18,7 +18,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.results_schema import METRICS
 from vectrial.model.store import LoadTarget
 from vectrial.model.workload import ClosedLoop
-from vectrial.workload.live import follower
+from vectrial.workload.live import progress_callback
 from vectrial.workload.record import _fault, phase_of_outcome
 
 K, DIM = 10, 16
@@ -116,7 +116,7 @@ def test_a_run_ends_when_its_follower_is_told(server: NullServer) -> None:
         asked.append(len(asked) == 2)
         return asked[-1]
 
-    follow = follower(
+    follow = progress_callback(
         ClosedLoop(2, 600, 600), 1, "search", lambda *_: None, lambda _: None, until=until
     )
     to = target("null-grpc", server.host, server.port)

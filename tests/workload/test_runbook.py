@@ -16,11 +16,11 @@ from vectrial.workload.runbook import (
     LiveRows,
     Operation,
     RunbookStep,
-    by_cluster,
-    checked,
+    check_steps,
+    cluster_order,
     loads,
-    read,
-    replaced,
+    read_steps,
+    replaced_counts,
 )
 
 FILE = """
@@ -38,7 +38,7 @@ some-10M:
 @pytest.mark.parametrize("name", OWN)
 @given(rows=st.integers(40, 700))
 def test_our_own_can_be_made_on_any_number_of_rows(name: str, rows: int) -> None:
-    steps = checked(list(OWN[name](rows)), rows)
+    steps = check_steps(list(OWN[name](rows)), rows)
     assert steps[-1].operation is Operation.SEARCH
     live = LiveRows(rows)
     for step in steps:
@@ -82,11 +82,11 @@ def test_what_is_live_is_what_a_dictionary_says(
 def test_a_file_is_read_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "book.yaml"
     path.write_text(FILE)
-    steps = checked(read(path, 1000), 1000)
+    steps = check_steps(read_steps(path, 1000), 1000)
     assert steps[0] == RunbookStep(Operation.INSERT, 0, 600)
     assert steps[3] == RunbookStep(Operation.REPLACE, 100, 300, 600)
-    assert replaced(steps) == [0, 0, 100, 300, 300]
-    scaled = checked(read(path, 80), 80)
+    assert replaced_counts(steps) == [0, 0, 100, 300, 300]
+    scaled = check_steps(read_steps(path, 80), 80)
     assert scaled[3] == RunbookStep(Operation.REPLACE, 10, 30, 60)
 
 
@@ -110,7 +110,7 @@ def test_what_is_no_runbook_says_so(text: str, said: str, tmp_path: Path) -> Non
     path = tmp_path / "book.yaml"
     path.write_text(text)
     with pytest.raises(UserError, match=said):
-        read(path, 10)
+        read_steps(path, 10)
 
 
 def test_of_a_file_with_several_datasets_one_is_named(tmp_path: Path) -> None:
@@ -119,13 +119,13 @@ def test_of_a_file_with_several_datasets_one_is_named(tmp_path: Path) -> None:
         "small-1M: {max_pts: 10, 1: {operation: insert, start: 0, end: 10}}\n"
         "large-10M: {max_pts: 100, 1: {operation: insert, start: 0, end: 100}}\n"
     )
-    assert read(path, 1000, "small-1M") == (RunbookStep(Operation.INSERT, 0, 10),)
-    assert read(path, 1000, "large-10M") == (RunbookStep(Operation.INSERT, 0, 100),)
+    assert read_steps(path, 1000, "small-1M") == (RunbookStep(Operation.INSERT, 0, 10),)
+    assert read_steps(path, 1000, "large-10M") == (RunbookStep(Operation.INSERT, 0, 100),)
     with pytest.raises(UserError, match="2 datasets") as several:
-        read(path, 1000)
+        read_steps(path, 1000)
     assert f"{path}#small-1M" in str(several.value.remedy)
     with pytest.raises(UserError, match="no runbook of a dataset 'large-1M'") as other:
-        read(path, 1000, "large-1M")
+        read_steps(path, 1000, "large-1M")
     assert "'large-10M'" in str(other.value.remedy)
 
 
@@ -154,7 +154,7 @@ def test_positions_beyond_the_most_live_rows_are_scaled_to_the_rows_that_there_a
     with TemporaryDirectory() as folder:
         path = Path(folder, "book.yaml")
         path.write_text(yaml.safe_dump({"a": book}))
-        steps = checked(read(path, rows), rows)
+        steps = check_steps(read_steps(path, rows), rows)
     if reach <= rows:
         assert [step.count for step in steps] == [third, third, third - third // 2, third, 0]
     assert steps[0].end == steps[1].start == steps[2].end == steps[3].start
@@ -172,13 +172,13 @@ def test_loads_of_a_runbook_are_all_rows_that_it_writes(name: str, times: float)
 def test_a_step_that_cannot_be_made_has_its_number() -> None:
     steps = [RunbookStep(Operation.INSERT, 0, 5), RunbookStep(Operation.DELETE, 3, 6)]
     with pytest.raises(UserError, match="step 2: delete of tag 5, which is not there"):
-        checked(steps, 10)
+        check_steps(steps, 10)
 
 
 def test_clusters_come_one_after_the_other() -> None:
     centres = np.eye(4, dtype=np.float32) * 100
     which = np.random.default_rng(0).integers(0, 4, 200)
-    order = by_cluster(centres[which], 1, 200)
+    order = cluster_order(centres[which], 1, 200)
     changes = np.count_nonzero(np.diff(which[order]))
     assert changes <= 200
     assert sorted(order.tolist()) == list(range(200))

@@ -13,7 +13,7 @@ from vectrial.model.store import Hits
 from vectrial.model.workload import OpenLoop
 from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.open_loop import ArrivalQueue, Schedule, due_times
-from vectrial.workload.python.sdk_process import done
+from vectrial.workload.python.sdk_process import done_message
 
 QUERIES = np.eye(4, dtype=np.float32)
 MS = 1_000_000
@@ -51,7 +51,7 @@ def serve(
     )
     pool.loop = queue.work
     pool.run(lambda: None, in_threads=True)
-    result = queue.result(done(pool, 0))
+    result = queue.result(done_message(pool, 0))
     assert result.done.issued + result.unsent == len(due), "every arrival is accounted for"
     return queue, Recorder.unpack(result.done.record)
 

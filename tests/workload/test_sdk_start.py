@@ -40,7 +40,7 @@ def test_processes_are_started_connected_and_warm_before_the_clock_starts(
     queries = vectors[:20]
     opening = Opening("null_store:StampingStore", tmp_path, None, schema, flat, None)
     load = ClosedLoop(CLIENTS, min_s=0, max_s=60)
-    question = sdk_search.VectorQuestion(opening, K, NoParams())
+    question = sdk_search.VectorSearchTask(opening, K, NoParams())
     truth = exact_topk(vectors, ids, queries, Metric.L2, K)
     whole = sdk_search.ClientShare(question, queries, truth, load, (), WARM_UP, 0, "search")
     phase = sdk_search.search(whole, load)

@@ -22,15 +22,15 @@ from vectrial.model.schema import Schema
 from vectrial.model.store import LoadTarget, NativeRows, NativeSearch, Searcher, Store
 from vectrial.stores.memory import MemoryStore
 from vectrial.workload.ingest import make_batch
-from vectrial.workload.streams import Stream, Streamed, by_clients, by_engine
+from vectrial.workload.streams import Stream, StreamsOutcome, send_by_clients, send_by_engine
 
 QUERIES, SCHEMA = np.eye(4, dtype=np.float32), Schema(4, Metric.L2)
 
 
-def by_a_client(to: LoadTarget, due: list[int], **named: Any) -> Streamed:
+def by_a_client(to: LoadTarget, due: list[int], **named: Any) -> StreamsOutcome:
     """Searches at these times of 0.5 s."""
     at = np.array(due, np.int64)
-    return by_engine(
+    return send_by_engine(
         NativeSearch(to),
         NativeRows(to, {}, {}),
         [Stream("search", "search", at, QUERIES[: len(at)])],
@@ -85,7 +85,7 @@ def test_searchers_are_made_before_the_clock_starts(store: Store) -> None:
     """As many as there are clients, and none later: what making one takes is no latency."""
     due = np.arange(8, dtype=np.int64) * 1_000_000
     searches = Stream("search", "search", due, QUERIES[due // 1_000_000 % 4])
-    outcome = by_clients(
+    outcome = send_by_clients(
         [store, store], [searches], SCHEMA, 1, NoParams(), 0.05,
         warmup=QUERIES, progress=lambda *_: None,
     ).outcome  # fmt: skip
@@ -99,7 +99,7 @@ def test_one_client_is_the_calling_thread_and_sleeps_until_a_request_is_due(stor
     client's."""
     write = Stream("insert", "insert", np.array([0]), QUERIES[:1], np.array([9]))
     search = Stream("search", "search", np.array([400_000_000]), QUERIES[:1])
-    outcome = by_clients(
+    outcome = send_by_clients(
         [store], [write, search], SCHEMA, 1, NoParams(), 60.0,
         warmup=QUERIES, progress=lambda *_: None,
     ).outcome  # fmt: skip
@@ -111,7 +111,7 @@ def test_one_client_is_the_calling_thread_and_sleeps_until_a_request_is_due(stor
 def test_of_what_was_not_sent_nothing_is_known(store: Store) -> None:
     """There is no time for the search: when it was done is later than anything that happened."""
     search = Stream("search", "search", np.array([0]), QUERIES[:1])
-    streamed = by_clients(
+    streamed = send_by_clients(
         [store], [search], SCHEMA, 1, NoParams(), 0.0,
         warmup=QUERIES, progress=lambda *_: None,
     )  # fmt: skip

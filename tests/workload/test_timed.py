@@ -23,7 +23,7 @@ from vectrial.experiments.common import readiness
 from vectrial.experiments.common.page_reads import export
 from vectrial.experiments.common.readiness import cold_searches
 from vectrial.experiments.mixed import Mixed
-from vectrial.experiments.time_to_searchable.experiment import _Watch
+from vectrial.experiments.time_to_searchable.experiment import _LoadWatch
 from vectrial.model.capabilities import Index, NoParams, Params
 from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric
@@ -39,8 +39,8 @@ from vectrial.workload.python.open_loop import open_loop
 from vectrial.workload.python.operations import timed_operations
 from vectrial.workload.python.sdk_ingest import Portion
 from vectrial.workload.python.sdk_process import Opening
-from vectrial.workload.python.timed import record_answer, record_operation, timed, timed_search
-from vectrial.workload.streams import Stream, by_clients
+from vectrial.workload.python.timed import call_timed, record_answer, record_operation, timed_search
+from vectrial.workload.streams import Stream, send_by_clients
 
 SCHEMA, FLAT = Schema(DIM, Metric.L2), Index("flat", NoParams())
 Errors = list[tuple[str, int, list[str]]]
@@ -140,7 +140,7 @@ def by_open_loop(script: Script, folder: Path) -> Errors:
     # There is time for all of them, however late a busy machine sends them.
     load = OpenLoop(1000, 60.0, "trace", np.arange(20) * 1_000_000)
     truth = truth_of(rows, K, None)
-    phase = open_loop(search, rows.queries, truth, load, alone=True, warmup_queries=1)
+    phase = open_loop(search, rows.queries, truth, load, single_thread=True, warmup_queries=1)
     return phase.errors
 
 
@@ -156,7 +156,7 @@ def by_stream(script: Script, folder: Path, operation: str) -> Errors:
         case _:
             stream = Stream("delete", "delete", due, None, rows.ids[:6])
     script.begin(operation)
-    outcome = by_clients(
+    outcome = send_by_clients(
         [store], [stream], SCHEMA, K, NoParams(), 60.0,
         warmup=rows.queries[:0], progress=lambda *_: None,
     ).outcome  # fmt: skip
@@ -192,7 +192,7 @@ def by_scans(script: Script, folder: Path) -> Errors:
         return perf_counter_ns()
 
     work = bulk_io.FullScan(np.sort(dataset().ids), 100, 0.0)
-    return Recorder.unpack(bulk_io.read_out(store, work, begin).gets).errors()
+    return Recorder.unpack(bulk_io.scan_repeatedly(store, work, begin).gets).errors()
 
 
 def by_puts(script: Script, folder: Path) -> Errors:
@@ -238,7 +238,7 @@ def by_cold_searches(script: Script, folder: Path) -> Errors:
 
 def by_looks(script: Script, folder: Path) -> Errors:
     with world(Scripted, "flat", folder, State.LOADED) as context:
-        watch = _Watch(context, {}, looks=1, probes=10, acknowledged=ROWS)
+        watch = _LoadWatch(context, {}, looks=1, probes=10, acknowledged=ROWS)
         script.begin("search")
         watch.look(context.store, {"stage": "ready"})
     return watch.phases[0].errors
@@ -319,7 +319,7 @@ def test_the_readings_of_the_clock_enclose_the_call() -> None:
         within.append(perf_counter_ns())
         return argument.upper()
 
-    sample = timed(call, "a")
+    sample = call_timed(call, "a")
     assert (sample.result, sample.failure) == ("A", None)
     assert sample.sent_ns <= within[0] <= sample.done_ns
 
@@ -327,7 +327,7 @@ def test_the_readings_of_the_clock_enclose_the_call() -> None:
         within.append(perf_counter_ns())
         raise ValueError(argument)
 
-    failed = timed(fails, "refused")
+    failed = call_timed(fails, "refused")
     assert failed.result is None
     assert str(failed.failure) == "refused"
     assert failed.sent_ns <= within[1] <= failed.done_ns
@@ -335,7 +335,7 @@ def test_the_readings_of_the_clock_enclose_the_call() -> None:
 
 @pytest.mark.parametrize("due_ns", [None, 1000])
 def test_latency_counts_from_when_a_call_was_due(due_ns: int | None) -> None:
-    sample = timed(str, 1)
+    sample = call_timed(str, 1)
     recorder = Recorder()
     recorder.start(0)
     record_operation(recorder, sample, due_ns)

@@ -21,11 +21,11 @@ from vectrial.engine.recorders import judge_of
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.phase import PARTS, Slice, Turn
 from vectrial.model.store import Hits
-from vectrial.telemetry.scheduling import scheduled
-from vectrial.workload.in_turns import Turns
+from vectrial.telemetry.scheduling import scheduling_time
 from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.pool_turns import PoolTurns
-from vectrial.workload.python.threads import Crew
+from vectrial.workload.python.threads import ThreadTeam
+from vectrial.workload.turn_load import Turns
 
 QUERIES = 40
 VECTORS, EXACT, TRUTH = known_answers(QUERIES)
@@ -143,7 +143,7 @@ def test_what_a_client_had_of_the_processors_is_counted_without_the_head() -> No
     def taking(turn: Turn) -> Slice:
         pool = ClientPool(busy, VECTORS, judge_of(TRUTH), 1, 1, 0.0, None, None)
         turns = Turns(PoolTurns(pool), pool.judge, CLOSED)  # type: ignore[arg-type]  # it was given one
-        found = turns.take(turn, lambda: scheduled([os.getpid()]))
+        found = turns.take(turn, lambda: scheduling_time([os.getpid()]))
         turns.close()
         return found
 
@@ -207,7 +207,7 @@ def test_an_answer_that_cannot_be_judged_ends_the_load() -> None:
 
 
 def test_a_crew_raises_what_a_member_raised_and_goes_on() -> None:
-    crew = Crew(3)
+    crew = ThreadTeam(3)
 
     def work(at: int) -> int:
         if at == 1:

@@ -19,9 +19,9 @@ from vectrial.datasets import catalog, library, truth
 from vectrial.datasets.exact import scan_here
 from vectrial.model.dataset import Truth
 from vectrial.results.reader import RunReader
-from vectrial.servers.hosts import no_hosts
-from vectrial.servers.namespaces import no_network
-from vectrial.testing.server_programs import not_here
+from vectrial.servers.hosts import why_no_hosts
+from vectrial.servers.namespaces import why_no_network
+from vectrial.testing.server_programs import skip_or_fail
 
 pytestmark = [pytest.mark.server("ray"), pytest.mark.slow]
 SUITE = """
@@ -52,8 +52,8 @@ _SOON_S = 120.0
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[RayCluster]:
-    if why := no_hosts() or no_network():
-        not_here("ray", why)
+    if why := why_no_hosts() or why_no_network():
+        skip_or_fail("ray", why)
     base = Path(tempfile.mkdtemp(prefix="ray-"))  # a socket's path is short
     try:
         there = RayCluster(3, base / "t", base / "apart")

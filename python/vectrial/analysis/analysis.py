@@ -109,7 +109,7 @@ def fastest_at(points: Sequence[tuple[float, float]], recall: float) -> int | No
 
 def sweeps(run: RunData, clients: int | None = None) -> list[Sweep]:
     """Searches of the whole dataset by this many clients, by default the fewest of any search."""
-    found = [p for p in closed_loops(run) if _searched(p)]
+    found = [p for p in closed_loops(run) if _is_search(p)]
     if clients is None:
         clients = min(clients_of(found), default=1)
     points = [p for p in found if p.params.get("clients", 1) == clients]
@@ -128,12 +128,12 @@ def closed_loops(run: RunData) -> list[Point]:
     """Searches of the whole dataset by clients that wait for each answer."""
     return [
         p
-        for p in run.in_role(Role.SEARCH)
+        for p in run.points_in_role(Role.SEARCH)
         if "rate" not in p.params and p.params.get("loop") != "open" and "rows" not in p.params
     ]
 
 
-def _searched(point: Point) -> bool:
+def _is_search(point: Point) -> bool:
     return point.value("recall_mean") is not None and point.value("qps") is not None
 
 

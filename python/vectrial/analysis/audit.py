@@ -1,7 +1,7 @@
-"""Figures of a run held against what was recorded with them.
+"""Checks of a run's figures against what was recorded with them.
 
-A run keeps the histogram of every phase beside its figures, so that a reader need not believe what
-stands there: figures that were changed afterwards, or mixed up, are found.
+A run keeps the histogram of every phase beside its figures. So figures that were changed
+afterwards, or mixed up, are found.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from vectrial._engine import histogram_buckets, histogram_quantiles
-from vectrial.analysis.trial import PhaseResult, Trial, point_key, stable
-from vectrial.model.consistency import BUCKET, contradictions, remembered
+from vectrial.analysis.trial import PhaseResult, Trial, point_key, stable_text
+from vectrial.model.consistency import BUCKET, cache_suspicion, contradictions
 from vectrial.stats.quantiles import LATENCY
 
 
@@ -36,22 +36,25 @@ def doubts(trials: Sequence[Trial], histograms: Mapping[int, bytes]) -> list[Dou
     for trial in trials:
         for phase in trial.phases:
             hdr = histograms.get(phase.phase_id)
-            found += [Doubt(trial, phase, why) for why in of_phase(phase, hdr)]
-    return found + list(_copied(trials))
+            found += [Doubt(trial, phase, why) for why in phase_contradictions(phase, hdr)]
+    return found + list(_copied_phases(trials))
 
 
-def of_phase(phase: PhaseResult, hdr: bytes | None) -> list[str]:
+def phase_contradictions(phase: PhaseResult, hdr: bytes | None) -> list[str]:
     """Contradictions within one phase, or between it and its histogram, a sentence each."""
     # The answer of `capacity` is of several phases, and has none of its own.
     duration_s = None if hdr is None else phase.duration_s
-    return [*_contradicted(phase, duration_s), *([] if hdr is None else _unlike(phase, hdr))]
+    return [
+        *_figure_contradictions(phase, duration_s),
+        *([] if hdr is None else _histogram_differences(phase, hdr)),
+    ]
 
 
 def _values(phase: PhaseResult) -> dict[str, float]:
     return {n: m.value for n, m in phase.metrics.items() if m.value is not None}
 
 
-def _contradicted(phase: PhaseResult, duration_s: float | None) -> list[str]:
+def _figure_contradictions(phase: PhaseResult, duration_s: float | None) -> list[str]:
     """Contradictions. duration_s: time in which requests were counted; None if unknown."""
     values = _values(phase)
     # In an open loop latency counts from when a request was due, also while it waits for a caller.
@@ -60,7 +63,7 @@ def _contradicted(phase: PhaseResult, duration_s: float | None) -> list[str]:
     return contradictions({**values, "duration_s": duration_s}, clients=clients)
 
 
-def _unlike(phase: PhaseResult, hdr: bytes) -> Iterator[str]:
+def _histogram_differences(phase: PhaseResult, hdr: bytes) -> Iterator[str]:
     """Percentiles and sample counts that differ from the histogram."""
     values = _values(phase)
     _, counts = histogram_buckets(hdr)
@@ -74,7 +77,7 @@ def _unlike(phase: PhaseResult, hdr: bytes) -> Iterator[str]:
             yield f"{name} is told as {values[name]:.6g} us, and was recorded as {value:.6g} us"
 
 
-def _copied(trials: Sequence[Trial]) -> Iterator[Doubt]:
+def _copied_phases(trials: Sequence[Trial]) -> Iterator[Doubt]:
     """Pairs of phases with the same throughput and mean latency to the last bit."""
     same: dict[tuple[float, float], list[tuple[Trial, PhaseResult]]] = defaultdict(list)
     for trial in trials:
@@ -93,7 +96,7 @@ def _copied(trials: Sequence[Trial]) -> Iterator[Doubt]:
             )
 
 
-#: How it begins where figures contradict what was recorded with them.
+#: Beginning of the reason if figures contradict what was recorded with them.
 UNBELIEVED = "it contradicts other recorded values"
 #: Counts of wrong answers, with the sentence for each.
 _WRONG = {
@@ -105,7 +108,7 @@ _WRONG = {
 }
 
 
-def unranked(trials: Sequence[Trial], found: Sequence[Doubt]) -> Mapping[int, str]:
+def unranked_reasons(trials: Sequence[Trial], found: Sequence[Doubt]) -> Mapping[int, str]:
     """Reasons why phases may not be ranked, by phase id; other phases have no known fault."""
     phases = [(trial, phase) for trial in trials for phase in trial.phases]
     why: dict[int, dict[str, None]] = defaultdict(dict)
@@ -118,19 +121,19 @@ def unranked(trials: Sequence[Trial], found: Sequence[Doubt]) -> Mapping[int, st
         if phase.value("recall_mean") is None:
             continue  # what loads and sizes tell does not rest on answers
         why[phase.phase_id].update(wrong[_build(trial)])
-    for phase_id, told in _remembered(phases):
+    for phase_id, told in _cached_answers(phases):
         why[phase_id][f"answers seem to be cached: {told}"] = None
     return {phase: "; ".join(said) for phase, said in why.items() if said}
 
 
-def _remembered(phases: Sequence[tuple[Trial, PhaseResult]]) -> Iterator[tuple[int, str]]:
+def _cached_answers(phases: Sequence[tuple[Trial, PhaseResult]]) -> Iterator[tuple[int, str]]:
     """Phases whose first answers took longer than later ones in every repeat: an effect that only
     some repeats show is the machine's doing."""
     repeats: dict[tuple[Any, ...], list[tuple[int, str | None]]] = defaultdict(list)
     for trial, phase in phases:
         values = _values(phase)
         if values.get("later_pass_p50") is not None:
-            repeats[point_key(trial, phase)].append((phase.phase_id, remembered(values)))
+            repeats[point_key(trial, phase)].append((phase.phase_id, cache_suspicion(values)))
     for members in repeats.values():
         told = next((said for _, said in members), None)
         if told and all(said for _, said in members):
@@ -147,5 +150,5 @@ def _wrong_answers(trial: Trial, phase: PhaseResult) -> Iterator[str]:
 
 def _build(trial: Trial) -> tuple[str, ...]:
     """Key of a build: the same store with the same index on the same data, in any experiment."""
-    built = stable(trial.index_params)
+    built = stable_text(trial.index_params)
     return trial.series.store, trial.series.index_kind, built, trial.dataset

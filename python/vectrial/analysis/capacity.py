@@ -60,7 +60,7 @@ def answer(trial: Trial) -> PhaseResult | None:
     return next((p for p in trial.phases if p.role == Role.CAPACITY), None)
 
 
-def confirmed(phase: PhaseResult) -> float | None:
+def confirmed_rate(phase: PhaseResult) -> float | None:
     """The rate that an answer's phases confirmed: the answer itself, or its lower bound."""
     if "confirmations" not in phase.metrics:
         return None
@@ -70,7 +70,7 @@ def confirmed(phase: PhaseResult) -> float | None:
 
 def is_bound(phase: PhaseResult) -> bool:
     """True if an answer is only "at least": a rate was confirmed, and a greater one may hold."""
-    return phase.value("sustained_qps") is None and confirmed(phase) is not None
+    return phase.value("sustained_qps") is None and confirmed_rate(phase) is not None
 
 
 def passes(trial: Trial) -> list[PhaseResult]:
@@ -99,7 +99,7 @@ def curve(trial: Trial) -> list[CapacityStep]:
 def confirmations(trial: Trial) -> list[PhaseResult]:
     """The phases that confirmed the answer, in order; empty if none was confirmed."""
     phase = answer(trial)
-    if phase is None or confirmed(phase) is None:
+    if phase is None or confirmed_rate(phase) is None:
         return []
     count = int(phase.value("confirmations") or 0)
     return [step.phase for step in curve(trial) if step.phase.name == _CONFIRM][-count:]

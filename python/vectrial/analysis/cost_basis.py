@@ -21,7 +21,7 @@ GIB = 2**30
 
 
 @dataclass(frozen=True)
-class Use:
+class ResourceUse:
     """Resources that a store occupies, and its QPS meanwhile.
 
     processors: processors that it may use. memory_bytes: its peak memory. disk_bytes: None if it
@@ -50,16 +50,16 @@ class Bill:
         return self.processors + self.memory + self.disk
 
 
-def bill(use: Use, prices: Prices) -> Bill:
-    """Cost of `use`.
+def bill(resources: ResourceUse, prices: Prices) -> Bill:
+    """Cost of `resources`.
 
     month = 730 h × (processors × vcpu_hour + GiB of memory × gib_hour) + GiB of disk × gib_month;
     a million answers cost month / (730 h × 3600 s/h × qps) × 10⁶.
     """
-    processors = HOURS_A_MONTH * use.processors * prices.vcpu_hour
-    memory = HOURS_A_MONTH * use.memory_bytes / GIB * prices.gib_hour
-    disk = (use.disk_bytes or 0.0) / GIB * prices.gib_month
-    answers = HOURS_A_MONTH * 3600 * use.qps
+    processors = HOURS_A_MONTH * resources.processors * prices.vcpu_hour
+    memory = HOURS_A_MONTH * resources.memory_bytes / GIB * prices.gib_hour
+    disk = (resources.disk_bytes or 0.0) / GIB * prices.gib_month
+    answers = HOURS_A_MONTH * 3600 * resources.qps
     return Bill(processors, memory, disk, (processors + memory + disk) / answers * 1e6)
 
 
@@ -123,7 +123,7 @@ def bases(run: RunData, suite: Suite) -> list[Basis]:
             made += [_basis(run, series, facet, floor, own) for series in _series(run, facet)]
             made += [
                 Basis(store, None, facet, floor, reason="it was not measured in this run")
-                for store in _missing(run, suite, facet)
+                for store in _missing_stores(run, suite, facet)
             ]
     return made
 
@@ -182,7 +182,7 @@ def _series(run: RunData, facet: Facet) -> list[Series]:
     return [series for series in run.labels if series in there]
 
 
-def _missing(run: RunData, suite: Suite, facet: Facet) -> list[str]:
+def _missing_stores(run: RunData, suite: Suite, facet: Facet) -> list[str]:
     """Stores that the suite asks for on these data, but of which the run holds nothing."""
     asked = [ref for ref in suite.stores if facet.dataset in (ref.datasets or [facet.dataset])]
     return list(dict.fromkeys(ref.name for ref in asked if ref.name not in run.stores))

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vectrial.analysis.cost_basis import Use, bill
+from vectrial.analysis.cost_basis import ResourceUse, bill
 from vectrial.analysis.growth_curves import Curve, GrowthBuild
 from vectrial.analysis.growths import Outlook, outlooks
 from vectrial.model.lane import Lane
@@ -102,8 +102,8 @@ def sizings(
             continue
         pair, why = [], ""
         for cautious in (False, True):
-            deployment, reason = _least(forecasts, build, clients, demand, one, cautious)
-            pair.append(None if deployment is None else _priced(deployment, one, prices))
+            deployment, reason = _least_deployment(forecasts, build, clients, demand, one, cautious)
+            pair.append(None if deployment is None else _with_price(deployment, one, prices))
             why = why or reason
         made.append(Sizing(build, clients, pair[0], pair[1], why))
     return made
@@ -116,7 +116,7 @@ class _Forecasts:
         self._curves = [curve for curve in curves if not curve.quantity.is_recall]
         self._known: dict[float, dict[tuple[GrowthBuild, str, int | None], Outlook]] = {}
 
-    def of(self, build: GrowthBuild, rows: float) -> dict[tuple[str, int | None], Forecast]:
+    def by_metric(self, build: GrowthBuild, rows: float) -> dict[tuple[str, int | None], Forecast]:
         """Forecasts of a build at a number of rows, by metric and clients."""
         if rows not in self._known:
             self._known[rows] = {
@@ -134,7 +134,7 @@ class _Forecasts:
         return max(curve.sizes[0] for curve in self._curves if curve.build == build)
 
 
-def _least(
+def _least_deployment(
     forecasts: _Forecasts,
     build: GrowthBuild,
     clients: int,
@@ -146,13 +146,13 @@ def _least(
     reason = ""
     for shards in _shards(demand.rows, forecasts.least_rows(build)):
         rows = demand.rows / shards
-        known = forecasts.of(build, rows)
+        known = forecasts.by_metric(build, rows)
         needed = (("rss_growth_bytes", None), ("qps", clients), ("latency_p99", clients))
         missing = [metric for metric, of in needed if (metric, of) not in known]
         if missing:
             return None, f"no forecast of {', '.join(missing)}: it needs more sizes"
 
-        worst = {key: _end(forecast, key[0], cautious) for key, forecast in known.items()}
+        worst = {key: _forecast_end(forecast, key[0], cautious) for key, forecast in known.items()}
         memory, p99 = worst["rss_growth_bytes", None], worst["latency_p99", clients]
         if memory > node.memory_bytes:
             reason = "too much memory for a node"
@@ -167,7 +167,7 @@ def _least(
     return None, f"{reason} even with the fewest rows that were measured"
 
 
-def _end(forecast: Forecast, metric: str, cautious: bool) -> float:
+def _forecast_end(forecast: Forecast, metric: str, cautious: bool) -> float:
     """The forecast's median, or the worse end of its interval if cautious."""
     if not cautious:
         return forecast.value
@@ -182,9 +182,9 @@ def _shards(rows: float, least_rows: int) -> Iterator[int]:
         shards += max(1, shards // 16)
 
 
-def _priced(deployment: Deployment, node: NodeSize, prices: Prices | None) -> Deployment:
+def _with_price(deployment: Deployment, node: NodeSize, prices: Prices | None) -> Deployment:
     if prices is None:
         return deployment
-    use = Use(node.processors, node.memory_bytes, deployment.disk_bytes, deployment.qps)
+    use = ResourceUse(node.processors, node.memory_bytes, deployment.disk_bytes, deployment.qps)
     month = deployment.nodes * bill(use, prices).month
     return replace(deployment, per_month=month)

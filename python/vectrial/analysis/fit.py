@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from vectrial.analysis.cost_basis import Use, bill
+from vectrial.analysis.cost_basis import ResourceUse, bill
 from vectrial.analysis.run_data import RunData
-from vectrial.analysis.trial import PhaseResult, Trial, stable
+from vectrial.analysis.trial import PhaseResult, Trial, stable_text
 from vectrial.model.trial import OVERDUE, PROCESS_ENDED, SERVER_ENDED, SERVER_SILENT, Series
 from vectrial.stats.intervals import Spread, spread_of
-from vectrial.stats.quantiles import at_most
+from vectrial.stats.quantiles import highest_percentile
 from vectrial.suite.model import Prices
 from vectrial.util import formatting
 
@@ -71,46 +71,46 @@ def verdict(trial: Trial) -> LimitsVerdict:
     if kills := int(server.get("oom_kills") or 0):
         what = formatting.plural(kills, "process", "processes")
         return LimitsVerdict(
-            LimitsOutcome.KILLED, f"out of memory: the kernel ended {what}{_during(trial)}"
+            LimitsOutcome.KILLED, f"out of memory: the kernel ended {what}{_activity_text(trial)}"
         )
     if trial.status in ("failed", "skipped"):
-        return _failed(trial.reason or trial.status)
+        return _failure(trial.reason or trial.status)
     if trial.status == "ok" and "not applied" in str(server.get("limits") or ""):
         return LimitsVerdict(LimitsOutcome.UNKNOWN, f"the limits were {server['limits']}")
     wrong = [check for check in trial.gate if check.relevant and check.passed is False]
     if wrong:
         said = "; ".join(f"{check.name}: {check.detail}" for check in wrong)
-        return LimitsVerdict(LimitsOutcome.WRONG, _short(f"gate: {said}"))
+        return LimitsVerdict(LimitsOutcome.WRONG, _shorten(f"gate: {said}"))
     load, search = phase_of(trial, "load"), phase_of(trial, "search")
     if load is None or search is None:
         return LimitsVerdict(LimitsOutcome.UNKNOWN, trial.reason or "nothing was searched")
-    return _judged(trial.params, load, search)
+    return _judge(trial.params, load, search)
 
 
-def _failed(reason: str) -> LimitsVerdict:
+def _failure(reason: str) -> LimitsVerdict:
     if reason.startswith(OVERDUE):
         return LimitsVerdict(
             LimitsOutcome.SLOW, f"it {reason.replace('trial_timeout_s =', 'the limit of')} s"
         )
     if reason.startswith(SERVER_SILENT):
-        return LimitsVerdict(LimitsOutcome.SLOW, _short(reason))
+        return LimitsVerdict(LimitsOutcome.SLOW, _shorten(reason))
     if reason.startswith((SERVER_ENDED, PROCESS_ENDED)):
-        return LimitsVerdict(LimitsOutcome.KILLED, _short(reason))
-    return LimitsVerdict(LimitsOutcome.REFUSED, _short(reason))
+        return LimitsVerdict(LimitsOutcome.KILLED, _shorten(reason))
+    return LimitsVerdict(LimitsOutcome.REFUSED, _shorten(reason))
 
 
-def _judged(
+def _judge(
     requirements: Mapping[str, Any], load: PhaseResult, search: PhaseResult
 ) -> LimitsVerdict:
     """Verdict on a trial that ended by itself, with a gate that passed."""
     count, errors = search.value("count") or 0.0, search.value("errors") or 0.0
     p99, recall = search.metrics.get("latency_p99"), search.value("recall_mean")
-    known = at_most({name: value.value for name, value in search.metrics.items()}, 0.99)
+    known = highest_percentile({name: value.value for name, value in search.metrics.items()}, 0.99)
     ready_s, limit_s = load.value("ready_s"), requirements.get("load_limit_s")
     if not count or errors > float(requirements["error_share"]) * (count + errors):
         of = f"{errors:,.0f} of {count + errors:,.0f} searches failed"
         first = next((f": {messages[0]}" for _, _, messages in search.errors if messages), "")
-        return LimitsVerdict(LimitsOutcome.REFUSED, _short(of + first))
+        return LimitsVerdict(LimitsOutcome.REFUSED, _shorten(of + first))
     if recall is not None and recall < float(requirements["recall"]):
         return LimitsVerdict(LimitsOutcome.WRONG, f"recall {formatting.recall(recall)}")
     if known is not None and known[1] > 1e3 * float(requirements["p99_ms"]):
@@ -132,7 +132,7 @@ def phase_of(trial: Trial, name: str) -> PhaseResult | None:
     return next((phase for phase in trial.phases if phase.name == name), None)
 
 
-def _during(trial: Trial) -> str:
+def _activity_text(trial: Trial) -> str:
     """Text on what the store was doing when the trial ended, as far as its phases tell."""
     search = phase_of(trial, "search")
     if search is None:
@@ -144,7 +144,7 @@ def _during(trial: Trial) -> str:
     return f"; {errors:,.0f} of {count + errors:,.0f} searches failed" if errors else ""
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= _REASON else f"{line[: _REASON - 1]}…"
 
@@ -249,7 +249,7 @@ class FitResult:
         memory, cpus, qps = self.memory_bytes, self.cpus, self.spread("qps")
         if memory is None or cpus is None or qps is None:
             return None
-        return bill(Use(cpus, memory, None, qps.median), prices).month
+        return bill(ResourceUse(cpus, memory, None, qps.median), prices).month
 
     @property
     def reason(self) -> str:
@@ -280,8 +280,8 @@ def fits(run: RunData) -> list[FitResult]:
     grouped: dict[tuple[Any, ...], list[Trial]] = defaultdict(list)
     for trial in run.trials:
         if trial.params.keys() >= _LIMITS and trial.status != "skipped":
-            requirements = stable(_requirements_of(trial))
-            data = (trial.dataset, trial.rows, stable(trial.index_params), requirements)
+            requirements = stable_text(_requirements_of(trial))
+            data = (trial.dataset, trial.rows, stable_text(trial.index_params), requirements)
             grouped[trial.series, *data].append(trial)
     return [fit_of(trials) for trials in grouped.values()]
 
@@ -293,8 +293,8 @@ def _requirements_of(trial: Trial) -> dict[str, Any]:
 def fit_of(trials: Sequence[Trial]) -> FitResult:
     """The result of one store's trials, in any order; at least one."""
     first = trials[0]
-    steps = _of_last_search(trials)
-    confirmed = _confirmed(steps)
+    steps = _last_search_steps(trials)
+    confirmed = _confirmed_steps(steps)
     return FitResult(
         series=first.series,
         dataset=first.dataset,
@@ -303,13 +303,15 @@ def fit_of(trials: Sequence[Trial]) -> FitResult:
         requirements=_requirements_of(first),
         steps=tuple(steps),
         confirmed=confirmed,
-        below_memory=_below(steps, confirmed, lambda step: step.memory_bytes, "cpus"),
-        below_cpus=_below(steps, confirmed, lambda step: step.cpus, "memory_bytes"),
+        below_memory=_nearest_failure_below(
+            steps, confirmed, lambda step: step.memory_bytes, "cpus"
+        ),
+        below_cpus=_nearest_failure_below(steps, confirmed, lambda step: step.cpus, "memory_bytes"),
         contradictions=contradictions(steps),
     )
 
 
-def _of_last_search(trials: Sequence[Trial]) -> list[FitStep]:
+def _last_search_steps(trials: Sequence[Trial]) -> list[FitStep]:
     """The steps in order, without the steps that a resumed search no longer took: those measured
     before a step of the same or a lower number. Steps outside a search are all kept."""
     steps: list[FitStep] = []
@@ -332,7 +334,7 @@ def step_of(trial: Trial) -> FitStep:
     )
 
 
-def _confirmed(steps: Sequence[FitStep]) -> tuple[FitStep, ...]:
+def _confirmed_steps(steps: Sequence[FitStep]) -> tuple[FitStep, ...]:
     """The steps at the last limits to be confirmed, if all of them held; steps whose figures say
     nothing were repeated, unless they are the last."""
     confirming = [step for step in steps if step.purpose == LimitsPurpose.CONFIRM]
@@ -345,8 +347,8 @@ def _confirmed(steps: Sequence[FitStep]) -> tuple[FitStep, ...]:
     return tuple(known) if held else ()
 
 
-def _below(
-    steps: Iterable[FitStep], confirmed: Sequence[FitStep], of: Any, other: str
+def _nearest_failure_below(
+    steps: Iterable[FitStep], confirmed: Sequence[FitStep], resource: Any, other: str
 ) -> FitStep | None:
     """The nearest step with less of one resource, and no less of the other, that did not hold; the
     last if there are several."""
@@ -357,10 +359,10 @@ def _below(
         step
         for step in steps
         if not step.verdict.holds
-        and of(step) < of(answer)
+        and resource(step) < resource(answer)
         and getattr(step, other) >= getattr(answer, other)
     ]
-    return max(found, key=lambda step: (of(step), step.number), default=None)
+    return max(found, key=lambda step: (resource(step), step.number), default=None)
 
 
 def contradictions(steps: Sequence[FitStep]) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from typing import Any
 from vectrial.analysis.analysis import LOAD, TARGETS, clients_of, closed_loops, loaded_rows
 from vectrial.analysis.interference import disturbed_phases
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.trial import stable
+from vectrial.analysis.trial import stable_text
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Role
 from vectrial.model.results_schema import METRICS
@@ -92,7 +92,7 @@ class Quantity:
         return _SCAN if self.exact else _KINDS[self.metric].laws
 
     @property
-    def stored(self) -> bool:
+    def is_stored(self) -> bool:
         """True if the quantity is a number of bytes in which each row is stored once."""
         return _KINDS[self.metric].laws == _STORED
 
@@ -112,7 +112,7 @@ class Quantity:
         return METRICS[self.metric].unit
 
     @property
-    def inverse(self) -> bool:
+    def is_inverse(self) -> bool:
         """True if the quantity falls where what the laws describe grows."""
         return self.metric in ("qps", _RECALL)
 
@@ -126,11 +126,11 @@ class Quantity:
         if self.is_recall:
             # Recall 1 is no miss in so many answers, and no odds of 0.
             return max(1 - value, 1e-4) / max(value, 1e-4)
-        return 1 / value if self.inverse else value
+        return 1 / value if self.is_inverse else value
 
     def forecast(self, grown: Forecast) -> Forecast:
         """The forecast of the quantity, by one of what the laws describe."""
-        if not self.inverse:
+        if not self.is_inverse:
             return grown
         ends = (grown.value, grown.high, grown.low)
         return Forecast(grown.rows, *(1 / (one + self.is_recall) for one in ends))
@@ -171,7 +171,7 @@ class Curve:
     def least_per_row(self) -> float:
         """Least bytes per row of any forecast: the bytes of the vectors, if every size held at
         least these. 0 for other quantities, and for a store that compresses."""
-        if not self.quantity.stored:
+        if not self.quantity.is_stored:
             return 0.0
         raw = [points[0].value("raw_bytes") or 0.0 for points in self.points]
         whole = all(value >= least for value, least in zip(self.values, raw, strict=True))
@@ -198,7 +198,7 @@ class Curve:
         quantity = self.quantity
         values = [quantity.grown(value) for value in self.values]
         sizes = SizedValues(self.sizes, values, quantity.floor, self.trust, self.medians)
-        if quantity.stored and (exact := exact_growth(sizes, Law.LINEAR)):
+        if quantity.is_stored and (exact := exact_growth(sizes, Law.LINEAR)):
             return exact
         return growth(sizes, quantity.laws, quantity.drift(self.build.series.lane))
 
@@ -218,7 +218,11 @@ def curves(run: RunData, recall: float = TARGETS[0]) -> list[Curve]:
     made = [_curve(*key, sizes, disturbed) for key, sizes in found.items()]
     return sorted(
         (curve for curve in made if len(curve.sizes) > 1),
-        key=lambda c: (c.build.dataset, places[c.build.series], stable(dict(c.build.index_params))),
+        key=lambda c: (
+            c.build.dataset,
+            places[c.build.series],
+            stable_text(dict(c.build.index_params)),
+        ),
     )
 
 
@@ -264,9 +268,9 @@ def _trust(points: Sequence[Point], disturbed: frozenset[int]) -> float:
 
 def _measured(run: RunData, recall: float) -> Iterator[tuple[Quantity, int, _Value]]:
     """Measured quantities with rows and value."""
-    for point in run.in_role(Role.LOAD):
+    for point in run.points_in_role(Role.LOAD):
         yield from _value(point, Quantity("ready_s"), loaded_rows(point))
-    for point in run.in_role(Role.SIZE):
+    for point in run.points_in_role(Role.SIZE):
         yield from _value(point, Quantity(_MEMORY), point.rows)
         yield from _value(point, Quantity("disk_bytes"), point.rows)
     searches: Mapping[tuple[GrowthBuild, int, int], list[Point]] = _searches(run)

@@ -42,7 +42,7 @@ class Outlook:
     def remedy(self) -> str:
         """How to narrow the interval."""
         if disturbed := self.curve.disturbed:
-            again = formatting.joined([f"{rows:,}" for rows in disturbed])
+            again = formatting.list_in_words([f"{rows:,}" for rows in disturbed])
             return f"measure {again} rows again on a quiet machine"
         if self.forecast.rows > _FAR * self.curve.sizes[-1]:
             return "measure a larger size"
@@ -77,7 +77,7 @@ def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
         group = _alike(curve.quantity)
         if fitted.checks:
             fitted = fitted.moderated(priors[group])
-        forecast = fitted.at(rows, factors[group] if fitted.checks else 1.0)
+        forecast = fitted.forecast(rows, factors[group] if fitted.checks else 1.0)
         forecast = forecast.at_least(curve.least_per_row * rows)
         made.append(Outlook(curve, fitted.law, curve.quantity.forecast(forecast)))
     return made
@@ -102,7 +102,7 @@ def _noise(members: Sequence[tuple[Curve, Growth]]) -> Prior:
 
 def holdout_checks(found: Sequence[Curve], rows: int) -> list[Outlook]:
     """The forecasts, from sizes below `rows` alone, of each curve's largest size if it has at least
-    so many rows, beside the measured value."""
+    `rows` rows, together with the measured value."""
     largest: dict[int, list[Curve]] = defaultdict(list)
     for curve in found:
         if curve.sizes[-1] >= rows:

@@ -1,5 +1,6 @@
-"""Signs that something else than the store was measured: what the machine did beside, and repeats
-that stand out or drift. A report says them at its head, a comparison of each side."""
+"""Signs that something other than the store affected the measurement: other activity of the
+machine, and repeats that stand out or drift. A report shows them at its head, a comparison for each
+side."""
 
 from __future__ import annotations
 
@@ -16,27 +17,27 @@ from vectrial.model.trial import Series
 from vectrial.stats.disturbance import LEAST, drift, first_stands_out, outliers
 from vectrial.util import formatting
 
-#: Beyond these, in a phase, there is a word about it; the first is a share of the processors.
+#: Values of a phase from which a report mentions them; the first is a share of the processors.
 OTHER_CORES_SHARE = 0.1
 STEAL_SHARE = 0.01
 THROTTLED_SHARE = 0.01
-#: Of repeats of the same work, the slowest clock over the fastest.
+#: Ratio of the slowest to the fastest clock in repeats of the same work.
 SLOWER_CLOCK = 0.9
 #: Less processor time than this is not told: several counters that go in steps of 10 ms make it up.
 LEAST_S = 0.05
 #: A figure of a report has an outlier worth a word where a repeat is so far from the median, as a
 #: share; what is nearer shows in its spread.
 FIGURE_SHARE = 0.5
-#: What a phase is for, the first that it has. A phase without one waits or weighs.
+#: Main metrics; the first that a phase has is its figure. A phase without one waits or weighs.
 FIGURES = ("sustained_qps", "ready_s", "qps", "latency_p50")
-#: So many places are named.
+#: Largest number of places that are named.
 NAMED = 3
 
 Place = tuple[Trial, PhaseResult]
 
 
 @dataclass(frozen=True)
-class Sign:
+class Disturbance:
     """Worst case of a disturbance, and its remedy. where: phases, the worst first.
     looked: number of phases in which it could have been seen."""
 
@@ -46,26 +47,26 @@ class Sign:
     looked: int = 0
 
 
-def machine_interference(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
+def machine_interference(run: RunData, trials: Sequence[Trial]) -> list[Disturbance]:
     """Activity of the machine beside the phases of some trials of a run. Less than 0.05 s of
     processor time is not reported. Nor is load beside a server that somebody else started: that
     server's share of the load is unknown."""
     processors = (run.run["environment"].get("cpu") or {}).get("logical") or 1
     signs = []
-    other = _beyond(watched(trials), "other_cores", OTHER_CORES_SHARE * processors, 1)
+    other = _excess(monitored_trials(trials), "other_cores", OTHER_CORES_SHARE * processors, 1)
     if other.where:
         signs.append(
-            Sign(
+            Disturbance(
                 f"up to {other.worst:.1f} of {processors} processors were busy with something else",
                 "end what else runs, and measure again",
                 other.where,
                 other.looked,
             )
         )
-    steal = _beyond(trials, "steal_share", STEAL_SHARE, processors)
+    steal = _excess(trials, "steal_share", STEAL_SHARE, processors)
     if steal.where:
         signs.append(
-            Sign(
+            Disturbance(
                 f"other guests of the host took up to {steal.worst:.0%} of the processors (steal)",
                 "a noisy neighbour; more repeats, another hour, or a machine of one's own",
                 steal.where,
@@ -74,10 +75,10 @@ def machine_interference(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
         )
     # Limits of a library are those of the measuring process, which was to be throttled.
     unlimited = [t for t in trials if t.server is None or "provider" in t.server]
-    throttled = _beyond(unlimited, "throttled_share", THROTTLED_SHARE, math.inf)
+    throttled = _excess(unlimited, "throttled_share", THROTTLED_SHARE, math.inf)
     if throttled.where:
         signs.append(
-            Sign(
+            Disturbance(
                 f"the processor quota was used up for up to {throttled.worst:.0%} of a phase"
                 " (throttling)",
                 "the quota was measured, not the store; raise it, or measure without one",
@@ -102,19 +103,19 @@ def disturbed_phases(run: RunData) -> frozenset[int]:
     return frozenset(phase.phase_id for sign in signs for _, phase in sign.where)
 
 
-def watched(trials: Sequence[Trial]) -> list[Trial]:
+def monitored_trials(trials: Sequence[Trial]) -> list[Trial]:
     """Trials for which the resource use of both client and server is fully known."""
     return [t for t in trials if (t.server or {}).get("provider") != "external"]
 
 
 @dataclass(frozen=True)
-class _Beyond:
+class _Excess:
     worst: float
     where: tuple[Place, ...]
     looked: int
 
 
-def _beyond(trials: Sequence[Trial], metric: str, limit: float, processors: float) -> _Beyond:
+def _excess(trials: Sequence[Trial], metric: str, limit: float, processors: float) -> _Excess:
     """Phases in which a metric exceeds a limit, for long enough to be measurable on this many
     processors."""
     told = [(v, t, p) for t in trials for p in t.phases if (v := p.value(metric)) is not None]
@@ -126,10 +127,10 @@ def _beyond(trials: Sequence[Trial], metric: str, limit: float, processors: floa
     ]
     found.sort(key=lambda one: -one[0])
     where = tuple((trial, phase) for _, trial, phase in found)
-    return _Beyond(found[0][0] if found else 0.0, where, len(told))
+    return _Excess(found[0][0] if found else 0.0, where, len(told))
 
 
-def _clock(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
+def _clock(run: RunData, trials: Sequence[Trial]) -> list[Disturbance]:
     """Signs that processors were slower in one repeat than in another of the same work. Idle
     processors sleep, and their clock rate says nothing."""
     among = {phase.phase_id: (trial, phase) for trial in trials for phase in trial.phases}
@@ -151,7 +152,7 @@ def _clock(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
     slow.sort(key=lambda one: one[0] / one[1])
     slowest, fastest, _ = slow[0]
     return [
-        Sign(
+        Disturbance(
             f"the processors' clock fell from {fastest:,.0f} to {slowest:,.0f} MHz between repeats",
             "fix the frequency (governor 'performance'), or let the machine cool down",
             tuple(place for _, _, place in slow),
@@ -160,14 +161,14 @@ def _clock(run: RunData, trials: Sequence[Trial]) -> list[Sign]:
     ]
 
 
-def repeat_variation(by_repeat: Mapping[int, float]) -> list[Sign]:
+def repeat_variation(by_repeat: Mapping[int, float]) -> list[Disturbance]:
     """Irregularities in the repeats of one figure: an outlier or a drift. by_repeat: value by
     number of the repeat, in the order of measurement. Fewer than five repeats give no signs."""
     numbers, values = list(by_repeat), list(by_repeat.values())
     signs = []
     if first_stands_out(values):
         signs.append(
-            Sign(
+            Disturbance(
                 "the first repeat stands out",
                 "caches were cold, or the machine was not at its pace yet; a longer warm-up, or a"
                 " repeat to throw away",
@@ -177,7 +178,7 @@ def repeat_variation(by_repeat: Mapping[int, float]) -> list[Sign]:
         away = max(abs(values[i] / statistics.median(values) - 1) for i in odd)
         listed = ", ".join(str(numbers[i]) for i in odd)
         signs.append(
-            Sign(
+            Disturbance(
                 f"repeat {listed} stands out by {away:.0%}",
                 "something else ran; more repeats on a quiet machine",
             )
@@ -185,7 +186,7 @@ def repeat_variation(by_repeat: Mapping[int, float]) -> list[Sign]:
     change = drift(values)
     if change is not None:
         signs.append(
-            Sign(
+            Disturbance(
                 f"{'rises' if change > 0 else 'falls'} steadily over the repeats, by"
                 f" {abs(change):.0%} in all",
                 "the machine or the store is not in a steady state; let both come to rest, and"
@@ -210,10 +211,10 @@ def sentences(run: RunData) -> list[str]:
     return [*signs, *_differing_repeats(run, names)]
 
 
-def _sentence(sign: Sign, names: _Names) -> str:
+def _sentence(sign: Disturbance, names: _Names) -> str:
     places = list(dict.fromkeys(names.place(*place) for place in sign.where))
     count = f"{len(sign.where):,} of {formatting.plural(sign.looked, 'phase')}"
-    return f"{_upper(sign.seen)}, in {count} ({_few(places)}): {sign.remedy}."
+    return f"{_capitalize(sign.seen)}, in {count} ({_name_list(places)}): {sign.remedy}."
 
 
 def _differing_repeats(run: RunData, names: _Names) -> Iterator[str]:
@@ -231,10 +232,10 @@ def _differing_repeats(run: RunData, names: _Names) -> Iterator[str]:
         for sign in repeat_variation(pace):
             whole[sign.remedy].append(f"{names.job(series, dataset)}: {sign.seen}")
         told = {list(pace)[i] for i in outliers(list(pace.values()))}
-        apart = (one for point in points for one in _far(point, trial_of))
+        apart = (one for point in points for one in _outlying_repeats(point, trial_of))
         far += [one for one in apart if one[1][0].repeat not in told]
     for remedy, stores in whole.items():
-        yield f"Repeats are not alike, all figures together ({_few(stores)}): {remedy}."
+        yield f"Repeats are not alike, all figures together ({_name_list(stores)}): {remedy}."
     if far:
         far.sort(key=lambda one: -one[0])
         places = list(dict.fromkeys(names.place(*place) for _, place in far))
@@ -243,12 +244,12 @@ def _differing_repeats(run: RunData, names: _Names) -> Iterator[str]:
         )
         yield (
             f"{count} {'stands' if len(far) == 1 else 'stand'} out by up to {far[0][0]:.0%}"
-            f" ({_few(places)}): something else ran, or the store did other work;"
+            f" ({_name_list(places)}): something else ran, or the store did other work;"
             " more repeats on a quiet machine."
         )
 
 
-def _far(point: Point, trial_of: Mapping[int, Trial]) -> Iterator[tuple[float, Place]]:
+def _outlying_repeats(point: Point, trial_of: Mapping[int, Trial]) -> Iterator[tuple[float, Place]]:
     """Repeats that deviate by half of the median or more: the deviation, and the place."""
     values = [phase.value(figure_of(point) or "") or 0.0 for phase in point.phases]
     median = statistics.median(values)
@@ -304,12 +305,12 @@ class _Names:
         return " ".join(parts) + (f", repeat {trial.repeat}" if self._repeats > 1 else "")
 
 
-def _few(names: Sequence[str]) -> str:
+def _name_list(names: Sequence[str]) -> str:
     """The first of the names, then the number of the others."""
     if len(names) <= NAMED:
         return "; ".join(names)
     return f"{'; '.join(names[:NAMED])}; and {len(names) - NAMED:,} more"
 
 
-def _upper(words: str) -> str:
+def _capitalize(words: str) -> str:
     return words[:1].upper() + words[1:]

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from vectrial.analysis.audit import Doubt, doubts, unranked
+from vectrial.analysis.audit import Doubt, doubts, unranked_reasons
 from vectrial.analysis.trial import (
     PhaseResult,
     Slices,
@@ -19,13 +19,13 @@ from vectrial.analysis.trial import (
     Value,
     point_key,
     read_slices,
-    stable,
+    stable_text,
 )
 from vectrial.model.phase import Role
 from vectrial.model.trial import IDENTITY, CheckResult, Series
 from vectrial.results import note
 from vectrial.results.bundle import run_folder
-from vectrial.results.foreign import understood
+from vectrial.results.foreign import foreign_value_errors
 from vectrial.results.reader import RunReader
 from vectrial.stats.intervals import Spread, spread_of
 from vectrial.util.formatting import plural
@@ -35,9 +35,9 @@ from vectrial.util.formatting import plural
 class Point:
     """The repeats of one phase of one operating point.
 
-    state: 'ok'; 'wrong' if this build failed, in any repeat, a gate check that the experiment's
-        figures rest on; 'invalid' if no repeat may be trusted. `reason` says why it is not 'ok',
-        or, if it is, the faults of some repeats.
+    state: 'ok'; 'wrong' if this build, in any repeat, failed a gate check on which the experiment's
+        figures depend; 'invalid' if no repeat can be trusted. reason: why it is not 'ok'; if it is,
+        the faults of some repeats.
     phases: phases that the figures come from: the valid repeats, or all if none is valid.
     doubt: why the figures are in no headline and on no front although the state is 'ok'; None if
         nothing speaks against them.
@@ -218,7 +218,7 @@ class RunData:
 
     @cached_property
     def _unranked(self) -> Mapping[int, str]:
-        return unranked(self.trials, self.doubts)
+        return unranked_reasons(self.trials, self.doubts)
 
     def _point(self, members: Sequence[tuple[Trial, PhaseResult]]) -> Point:
         trial, phase = members[0]
@@ -250,11 +250,11 @@ class RunData:
     def _loads(self) -> Mapping[int, Mapping[str, float]]:
         return {phase.phase_id: trial.load for trial, phase in self.phases()}
 
-    def in_role(self, role: Role, phase: str | None = None) -> list[Point]:
+    def points_in_role(self, role: Role, phase: str | None = None) -> list[Point]:
         """Points of phases with this role (and name), from any experiment."""
         return [p for p in self.points if p.role == role and phase in (None, p.phase)]
 
-    def phases_named(self, phase: str) -> list[Point]:
+    def points_named(self, phase: str) -> list[Point]:
         """Points of phases with this name, from any experiment."""
         return [p for p in self.points if p.phase == phase]
 
@@ -270,7 +270,7 @@ class RunData:
 def _load_times(reader: RunReader, text: str | None) -> Mapping[str, float]:
     found = reader.parsed(text or "{}", dict)
     if not all(isinstance(value, int | float) for value in found.values()):
-        raise reader.unlike("the times of a load are numbers")
+        raise reader.foreign_content_error("the times of a load are numbers")
     return {str(name): float(value) for name, value in found.items()}
 
 
@@ -283,7 +283,7 @@ def load(run: Path, *, own: bool = False) -> RunData:
         UserError: there is no run, it is being written, or it is newer than this Vectrial.
         DataError: a bundle's seal is broken.
     """
-    with understood(run), run_folder(run) as folder, RunReader(folder, own=own) as reader:
+    with foreign_value_errors(run), run_folder(run) as folder, RunReader(folder, own=own) as reader:
         found = data_of(reader)
         return replace(found, folder=run.resolve()) if run.is_file() else found
 
@@ -293,7 +293,7 @@ def data_of(reader: RunReader) -> RunData:
     return RunData(
         folder=reader.folder,
         run=reader.run(),
-        datasets=tuple(_parsed(reader, row, "facts") for row in reader.rows(_DATASETS)),
+        datasets=tuple(_parse_json(reader, row, "facts") for row in reader.rows(_DATASETS)),
         trials=tuple(_trials(reader)),
         histograms={
             row["phase_id"]: row["hdr"]
@@ -380,7 +380,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
         )
 
 
-def _parsed(reader: RunReader, row: dict[str, Any], column: str) -> dict[str, Any]:
+def _parse_json(reader: RunReader, row: dict[str, Any], column: str) -> dict[str, Any]:
     row[column] = reader.parsed(row[column], dict)
     return row
 
@@ -389,5 +389,5 @@ def _build(trial: Trial) -> tuple[Any, ...]:
     """Key of the build that the gate judged for one experiment: a store's index with its
     parameters, on a number of rows."""
     return (
-        trial.dataset, trial.rows, trial.series, stable(trial.index_params), trial.experiment,
+        trial.dataset, trial.rows, trial.series, stable_text(trial.index_params), trial.experiment,
     )  # fmt: skip

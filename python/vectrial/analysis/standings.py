@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 from vectrial.analysis.analysis import TARGETS, Sweep, sweeps
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.turns import of_points
+from vectrial.analysis.turns import compare_points
 from vectrial.stats.effects import ALPHA, Effect
 from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.stats.turns import LEAST_LOADS, level_of_look
-from vectrial.stats.verdict import Decision, Evidence, VerdictKind, by_repeat, decide
+from vectrial.stats.verdict import Decision, Evidence, VerdictKind, decide, effect_by_repeat
 from vectrial.util import formatting
 
 
@@ -27,7 +27,7 @@ class Rival:
     final: bool = False
 
     @property
-    def decided(self) -> bool:
+    def is_decided(self) -> bool:
         """True if the comparison needs no more loads."""
         known = self.decision is not None and self.decision.kind is not VerdictKind.UNDECIDED
         return self.final and known
@@ -50,9 +50,9 @@ class Standing:
     rivals: tuple[Rival, ...]
 
     @property
-    def open(self) -> list[Rival]:
+    def open_rivals(self) -> list[Rival]:
         """Rivals against which the lead is not decided."""
-        return [rival for rival in self.rivals if not rival.decided]
+        return [rival for rival in self.rivals if not rival.is_decided]
 
     @property
     def sentence(self) -> str:
@@ -68,19 +68,25 @@ class Standing:
         rest = [r for r in self.rivals if r not in behind and r not in ties]
         parts = []
         if behind:
-            parts.append(f"{self.leader} leads {formatting.joined([r.text for r in behind])}")
+            parts.append(
+                f"{self.leader} leads {formatting.list_in_words([r.text for r in behind])}"
+            )
         if ties:
-            parts.append(f"a tie of {self.leader} and {formatting.joined([r.text for r in ties])}")
+            parts.append(
+                f"a tie of {self.leader} and {formatting.list_in_words([r.text for r in ties])}"
+            )
         if rest:
-            parts.append(f"open: {self.leader} against {formatting.joined([r.text for r in rest])}")
+            parts.append(
+                f"open: {self.leader} against {formatting.list_in_words([r.text for r in rest])}"
+            )
         only = any(r.decision is not None and not r.final for r in self.rivals)
         of = f"; of these indexes, and from {LEAST_LOADS} loads on of the stores" if only else ""
         return f"{'; '.join(parts) or f'{self.leader} is alone'}{of}"
 
     @property
-    def more(self) -> int:
+    def loads_needed(self) -> int:
         """Further loads that would likely decide the open comparisons; 0 if unknown."""
-        known = [r.decision.more for r in self.open if r.final and r.decision is not None]
+        known = [r.decision.more for r in self.open_rivals if r.final and r.decision is not None]
         return max((one for one in known if one is not None), default=0)
 
 
@@ -99,30 +105,28 @@ def _standing(run: RunData, sweep: Sweep, threshold: float, look: int) -> Standi
     if not best:
         return None
     level = level_of_look(look, ALPHA)
-    weighed = [(point, *_weighed(run, best[0], point, level)) for point in best[1:]]
+    weighed = [(point, *_weigh(run, best[0], point, level)) for point in best[1:]]
     family = [evidence for _, evidence, _ in weighed if evidence is not None]
     decisions = iter(decide(family, threshold, level))
     rivals = [
         Rival(run.labels[point.series])
         if evidence is None
-        else Rival(run.labels[point.series], _turned(evidence.effect), next(decisions), final)
+        else Rival(run.labels[point.series], _inverse(evidence.effect), next(decisions), final)
         for point, evidence, final in weighed
     ]
     return Standing(sweep, run.labels[best[0].series], tuple(rivals))
 
 
-def _weighed(
-    run: RunData, first: Point, rival: Point, level: float
-) -> tuple[Evidence | None, bool]:
+def _weigh(run: RunData, first: Point, rival: Point, level: float) -> tuple[Evidence | None, bool]:
     """Evidence of the rival against the first, and whether the claim holds for the stores."""
-    paired = of_points(run, first, rival, "qps")
+    paired = compare_points(run, first, rival, "qps")
     if paired is not None:
         evidence = paired.evidence(higher_is_better=True)
         return replace(evidence, effect=evidence.effect.at_level(level)), paired.store is not None
     sides = [_values(run, point) for point in (first, rival)]
     if min(map(len, sides)) < LEAST_REPEATS:
         return None, False
-    effect = by_repeat(*sides).at_level(level)
+    effect = effect_by_repeat(*sides).at_level(level)
     return Evidence(effect, min(map(len, sides)), higher_is_better=True), True
 
 
@@ -131,11 +135,11 @@ def _values(run: RunData, point: Point) -> dict[int, float]:
     return {repeat: value for repeat, value in found.items() if value}
 
 
-def _turned(effect: Effect) -> Effect:
+def _inverse(effect: Effect) -> Effect:
     """The effect of A over B."""
     return replace(effect, ratio=1 / effect.ratio, low=1 / effect.high, high=1 / effect.low)
 
 
-def all_decided(found: Sequence[Standing]) -> bool:
+def are_all_decided(found: Sequence[Standing]) -> bool:
     """True if nothing is open."""
-    return all(not standing.open for standing in found)
+    return all(not standing.open_rivals for standing in found)

@@ -85,11 +85,11 @@ def point_key(trial: Trial, phase: PhaseResult) -> tuple[Any, ...]:
     params = {name: value for name, value in phase.params.items() if name not in _REPORTED}
     return (
         trial.series, trial.dataset, trial.rows, trial.experiment, phase.name,
-        stable(trial.index_params), stable(trial.params), stable(params),
+        stable_text(trial.index_params), stable_text(trial.params), stable_text(params),
     )  # fmt: skip
 
 
-def stable(values: Mapping[str, Any]) -> str:
+def stable_text(values: Mapping[str, Any]) -> str:
     """A text that is the same for the same values, whatever their order."""
     return json.dumps(values, sort_keys=True, default=str)
 

@@ -1,4 +1,4 @@
-"""What slices say of two stores that took turns."""
+"""Comparison of two stores that took turns, by their slices."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.trial import Slices, stable
+from vectrial.analysis.trial import Slices, stable_text
 from vectrial.stats import turns
 from vectrial.stats.effects import Effect
 from vectrial.stats.quantiles import LATENCY
 from vectrial.stats.turns import Estimate, Prior
 from vectrial.stats.verdict import Evidence
 
-#: Of one repeat: the phases whose logarithms make its value, each with its weight.
+#: Weights of one repeat: the phases whose logarithms make its value, each with its weight.
 Weights = Mapping[int, float]
 
 
 @dataclass(frozen=True)
-class Paired:
+class TurnComparison:
     """B over A by their turns.
 
     indexes: effect for the indexes that were measured. store: effect for the stores, whichever
@@ -55,7 +55,7 @@ class Paired:
         return Evidence(self.effect, n, higher_is_better, by_round=by_round)
 
 
-def of_points(run: RunData, a: Point, b: Point, metric: str) -> Paired | None:
+def compare_points(run: RunData, a: Point, b: Point, metric: str) -> TurnComparison | None:
     """B over A of a metric; None if they did not take turns, or slices do not have the metric."""
     if not run.slices:
         return None
@@ -64,38 +64,42 @@ def of_points(run: RunData, a: Point, b: Point, metric: str) -> Paired | None:
     def weights(one: Point) -> dict[int, Weights]:
         return {repeats[p.phase_id]: {p.phase_id: 1.0} for p in one.phases}
 
-    return of_phases(run, weights(a), weights(b), metric)
+    return compare_phases(run, weights(a), weights(b), metric)
 
 
-def of_phases(
+def compare_phases(
     run: RunData, a: Mapping[int, Weights], b: Mapping[int, Weights], metric: str
-) -> Paired | None:
-    """B over A of values read off phases, by repeat; see `of_points`."""
+) -> TurnComparison | None:
+    """B over A of values read off phases, by repeat; see `compare_points`."""
     loads = []
     for repeat in sorted(a.keys() & b.keys()):
-        found = _of_load(run.slices, a[repeat], b[repeat], metric)
+        found = _load_estimate(run.slices, a[repeat], b[repeat], metric)
         if found is not None:
             loads.append(found)
     if not loads:
         return None
     enough = len(loads) >= turns.LEAST_LOADS
-    store = turns.of_the_store(loads, prior(run)) if enough else None
-    return Paired(turns.joined(loads), store, len(loads), sum(one.n for one in loads))
+    store = turns.store_effect(loads, load_variance_prior(run)) if enough else None
+    return TurnComparison(
+        turns.measured_loads_effect(loads), store, len(loads), sum(one.n for one in loads)
+    )
 
 
-def _of_load(slices: Mapping[int, Slices], a: Weights, b: Weights, metric: str) -> Estimate | None:
+def _load_estimate(
+    slices: Mapping[int, Slices], a: Weights, b: Weights, metric: str
+) -> Estimate | None:
     """The logarithm of B over A for one load, or None if it cannot be determined."""
     phases = [*a, *b]
     if any(phase not in slices for phase in phases):
         return None
-    rounds = _common([slices[phase] for phase in phases])
+    rounds = _common_rounds([slices[phase] for phase in phases])
     if len(rounds) < turns.LEAST_ROUNDS:
         return None
     if metric in LATENCY:
         of_a, of_b = (
             [(w, _batches(slices[phase], rounds)) for phase, w in s.items()] for s in (a, b)
         )
-        return turns.quantiles_apart(of_a, of_b, LATENCY[metric])
+        return turns.log_quantile_ratio(of_a, of_b, LATENCY[metric])
     if metric != "qps":
         return None
     logs = np.zeros(len(rounds))
@@ -106,7 +110,7 @@ def _of_load(slices: Mapping[int, Slices], a: Weights, b: Weights, metric: str) 
     return turns.estimate(logs)
 
 
-def _common(arms: Sequence[Slices]) -> NDArray[np.int64]:
+def _common_rounds(arms: Sequence[Slices]) -> NDArray[np.int64]:
     """The rounds in which every arm answered at least one request."""
     rounds = arms[0].rounds[arms[0].counts > 0]
     for arm in arms[1:]:
@@ -137,9 +141,9 @@ def weights_between(value: float, phases: Sequence[tuple[int, float]]) -> Weight
     return {low: 1 - share, high: share}
 
 
-def prior(run: RunData) -> Prior:
+def load_variance_prior(run: RunData) -> Prior:
     """The variance between loads of a pair, estimated from all builds of a run together."""
-    levels = _levels(run)
+    levels = _build_levels(run)
     variances = {build: [float(np.var(x, ddof=1))] for build, x in levels.items()}
     loads = [len(x) for x in levels.values()]
     if not loads:
@@ -148,13 +152,13 @@ def prior(run: RunData) -> Prior:
     return Prior(2 * found.variance, found.df)  # a pair has the variance of both
 
 
-def _levels(run: RunData) -> Mapping[str, Sequence[float]]:
+def _build_levels(run: RunData) -> Mapping[str, Sequence[float]]:
     """Level of each build, by load: the mean logarithm of its rates less that of all others."""
     rates: dict[int, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for trial, phase in run.phases():
         arm = run.slices.get(phase.phase_id)
         if arm is not None and phase.valid and (arm.counts > 0).all():
-            build = stable({"series": str(trial.series), **trial.index_params})
+            build = stable_text({"series": str(trial.series), **trial.index_params})
             own = arm.own_rates if arm.serial else arm.rates
             rates[trial.repeat][build].append(float(np.log(own).mean()))
     loads = [{build: float(np.mean(x)) for build, x in one.items()} for one in rates.values()]
@@ -171,7 +175,7 @@ def _levels(run: RunData) -> Mapping[str, Sequence[float]]:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningRatio:
     """The ratio of B to A after so many rounds, with the interval that holds at every moment at
     once. batch: the ratio of the rounds since the previous entry."""
 
@@ -182,7 +186,7 @@ class Running:
     batch: float
 
 
-def running(run: RunData, a: Point, b: Point) -> list[Running]:
+def running_ratios(run: RunData, a: Point, b: Point) -> list[RunningRatio]:
     """The course of the ratio of their QPS, over all loads in their order; empty if they did not
     take turns, or for too short a time."""
     repeats = run.repeats
@@ -191,7 +195,7 @@ def running(run: RunData, a: Point, b: Point) -> list[Running]:
     for phase in a.phases:
         mine, other = run.slices.get(phase.phase_id), of_b.get(repeats[phase.phase_id])
         if mine is not None and other is not None:
-            rounds = _common([mine, other])
+            rounds = _common_rounds([mine, other])
             own = mine.serial and other.serial
             logs.append(_log_rates(other, rounds, own) - _log_rates(mine, rounds, own))
     values = np.concatenate(logs) if logs else np.empty(0)
@@ -199,8 +203,8 @@ def running(run: RunData, a: Point, b: Point) -> list[Running]:
     for n in range(turns.BATCH_ROUNDS, len(values) + 1, turns.BATCH_ROUNDS):
         batch, before = values[before:n].mean(), n
         estimate = turns.estimate(values[:n]) if n >= turns.LEAST_ROUNDS else None
-        ends = None if estimate is None else turns.at_every_moment(estimate)
+        ends = None if estimate is None else turns.anytime_interval(estimate)
         if estimate is not None and ends is not None:
             ratio, low, high, part = (math.exp(one) for one in (estimate.mean, *ends, float(batch)))
-            found.append(Running(n, ratio, low, high, part))
+            found.append(RunningRatio(n, ratio, low, high, part))
     return found

@@ -13,7 +13,7 @@ import typer
 
 from vectrial.cli.commands import Commands
 from vectrial.model.errors import VectrialError
-from vectrial.results.clean import shown
+from vectrial.results.clean import clean_for_display
 from vectrial.util import interrupts
 
 app = typer.Typer(
@@ -28,8 +28,8 @@ app = typer.Typer(
 )
 
 
-def _version(given: bool) -> None:
-    if given:
+def _version(requested: bool) -> None:
+    if requested:
         # Imported here: it runs git.
         from vectrial import __version__
 
@@ -55,19 +55,19 @@ def run_command_line() -> None:
     _encode()
     again = shlex.join(["vectrial", *sys.argv[1:]])
     try:
-        with interrupts.handled():
+        with interrupts.handle_signals():
             interrupts.set_hint(f"interrupted; start again with: {again}")
             try:
-                with interrupts.unwrapped():
+                with interrupts.unwrap_interruption():
                     _run()
             except (SystemExit, KeyboardInterrupt):
-                if not interrupts.came():
+                if not interrupts.has_arrived():
                     raise
                 if interrupts.hint():
                     print(interrupts.hint(), file=sys.stderr)
-                sys.exit(interrupts.code())
+                sys.exit(interrupts.exit_code())
     except KeyboardInterrupt:  # before or after all that
-        sys.exit(interrupts.code())
+        sys.exit(interrupts.exit_code())
     finally:
         _flush()
 
@@ -76,13 +76,13 @@ def _run() -> None:
     try:
         app()
     except VectrialError as error:
-        print(shown(f"vectrial: {error}"), file=sys.stderr)
+        print(clean_for_display(f"vectrial: {error}"), file=sys.stderr)
         sys.exit(error.exit_code)
     except OSError as error:
         if error.filename is None and error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = "" if error.filename is None else f"{error.filename}: "
-        print(shown(f"vectrial: {where}{error.strerror}"), file=sys.stderr)
+        print(clean_for_display(f"vectrial: {where}{error.strerror}"), file=sys.stderr)
         sys.exit(2)
 
 

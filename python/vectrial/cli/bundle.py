@@ -66,11 +66,11 @@ def bundle(
     elif unpack is not None:
         made = bundles.unpack(run, unpack, seal)
     else:
-        with bundles.opened(run, seal) as (made, _):
+        with bundles.open_bundle(run, seal) as (made, _):
             pass
     if form is Format.JSONL:
         folder = {} if unpack is None else {"folder": str(unpack)}
-        print_json([{**_described(made), **folder}])
+        print_json([{**_bundle_object(made), **folder}])
         return
     manifest = made.manifest
     size = f"{len(manifest.files)} files, {made.size_bytes / 1e6:.1f} MB packed"
@@ -80,10 +80,10 @@ def bundle(
     print(made.path if unpack is None else unpack)
 
 
-def _described(made: Bundle) -> dict[str, object]:
+def _bundle_object(bundle: Bundle) -> dict[str, object]:
     return {
-        "bundle": str(made.path),
-        "seal": made.seal,
-        "size_bytes": made.size_bytes,
-        **made.manifest.model_dump(mode="json"),
+        "bundle": str(bundle.path),
+        "seal": bundle.seal,
+        "size_bytes": bundle.size_bytes,
+        **bundle.manifest.model_dump(mode="json"),
     }

@@ -59,7 +59,7 @@ def capacity(
             min=0.005,
             max=1,
             metavar="SHARE",
-            help="Stop when the highest passing and the lowest failing rate are this close.",
+            help="Stop when the highest passing and the lowest failing rate differ by less.",
         ),
     ] = 0.05,
     max_rate: Annotated[
@@ -182,7 +182,7 @@ def _print_steps(trial: Trial) -> None:
             "—" if p99 is None else f"{p99 / 1e3:,.4g}",
             "—" if recall is None else f"{recall:.4f}",
             f"{step.figure('errors') or 0:,.0f}",
-            values.listed(step.setting),
+            values.parameter_text(step.setting),
             step.purpose,
             step.verdict,
         )

@@ -16,7 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 from vectrial.util import interrupts
 from vectrial.util.arrow import load_without_pandas
 from vectrial.util.plugins import Plugins, not_installed
-from vectrial.util.program import loading
+from vectrial.util.program import fast_loading
 
 
 class LazyCommand(TyperCommand):
@@ -29,14 +29,14 @@ class LazyCommand(TyperCommand):
     def load(self) -> TyperCommand:
         """Import the module and return the command."""
         # A library may take an interruption of its import for a missing dependency.
-        with interrupts.at_once(), loading():
+        with interrupts.end_at_once(), fast_loading():
             load_without_pandas()
             imported = import_module(self.module)
         alone = typer.Typer(
             add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False
         )
         run = getattr(imported, self.function)
-        alone.command(self.name, help=unwrapped(run.__doc__ or ""))(run)
+        alone.command(self.name, help=unwrap(run.__doc__ or ""))(run)
         command = typer.main.get_command(alone)
         assert isinstance(command, TyperCommand)
         return command
@@ -59,7 +59,7 @@ def _source(module: str) -> str:
     return Path(spec.origin).read_text(encoding="utf-8")
 
 
-def unwrapped(text: str) -> str:
+def unwrap(text: str) -> str:
     """Help text with one line per paragraph, which the terminal wraps. Blocks that begin with
     ``\\b``, such as examples, keep their lines."""
 
@@ -182,7 +182,7 @@ class PluginGroup(LazyGroup):
         self.group = name
         try:
             found = re.match(r'"""(.+?)"""', _source(module), re.DOTALL)
-            text = unwrapped(found[1]) if found else ""
+            text = unwrap(found[1]) if found else ""
         except (ImportError, OSError, UnicodeDecodeError):
             text = _BROKEN
         super().__init__(name=name, help=text, no_args_is_help=True, rich_markup_mode="rich")

@@ -114,13 +114,13 @@ def compare(
     from vectrial.compare.formats import junit
     from vectrial.compare.sides import sides_of
     from vectrial.document.render import markdown, terminal
-    from vectrial.results.foreign import understood
+    from vectrial.results.foreign import foreign_value_errors
 
     scope = CompareOptions(
         metrics_of(metric or DEFAULT_METRICS), tuple(recall or ()), _experiments(experiment or [])
     )
     minimum = share(threshold)
-    with understood(" and ".join(filter(None, (a, b)))):
+    with foreign_value_errors(" and ".join(filter(None, (a, b)))):
         comparison = comparison_of(*sides_of(a, b, store or ()), scope, minimum)
     match form:
         case CompareFormat.TABLE:

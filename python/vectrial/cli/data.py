@@ -136,7 +136,7 @@ def inspect(
     """
     with progress_bars() as progress:
         if what in library.names():
-            dataset = _annotated(library.load(what), again, progress)
+            dataset = _annotate(library.load(what), again, progress)
         elif Path(what).exists():
             dataset = _peek(Path(what), vectors, metric_of(metric), rows, progress)
         elif "/" in what or Path(what).suffix:
@@ -147,7 +147,7 @@ def inspect(
     print_dataset(dataset, form)
 
 
-def _annotated(dataset: Dataset, again: bool, progress: Progress) -> Dataset:
+def _annotate(dataset: Dataset, again: bool, progress: Progress) -> Dataset:
     if not again and {"duplicates", "norms", "intrinsic_dimension"} <= set(dataset.facts):
         return dataset
     return library.annotate(dataset, {**dataset.facts, **facts_of(dataset, progress=progress)})

@@ -48,7 +48,7 @@ def list_datasets(form: options.FormatOption = Format.TABLE) -> None:
     with `-l2`, `-cosine` or `-ip`, and at the end `-meta` for columns to filter by, `-filtered` for
     a filter per query too, or `-text` for texts: `clustered-64-50k-cosine-filtered`.
     """
-    listed = _listed()
+    listed = _list_objects()
     if form is Format.JSONL:
         print_json(listed)
         return
@@ -154,7 +154,7 @@ def _variant(name: str, rows: int) -> str:
     return catalog.cut(catalog.entry(name), rows).name
 
 
-def _listed() -> list[dict[str, Any]]:
+def _list_objects() -> list[dict[str, Any]]:
     """The entries of the catalogue, then other datasets of the library."""
     here = library.names()
     listed = [_entry_object(entry, entry.name in here) for entry in catalog.entries()]

@@ -186,11 +186,11 @@ def _column(found: dict[str, Any], rows: int) -> str:
     if found["distinct"] > 20 and "quantiles" in found:
         parts.append(f"{found['quantiles']['0']:g} to {found['quantiles']['1']:g}")
     elif found["distinct"] < rows - found["nulls"]:
-        top = (f"{_short(value)} {100 * n / rows:.3g} %" for value, n in found["top"][:4])
+        top = (f"{_shorten(value)} {100 * n / rows:.3g} %" for value, n in found["top"][:4])
         parts.append(", ".join(top))
     return "; ".join(parts)
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = str(value)
     return text if len(text) <= 24 else f"{text[:23]}…"

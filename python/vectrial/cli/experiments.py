@@ -28,7 +28,7 @@ def experiments(form: options.FormatOption = Format.TABLE) -> None:
     """
     kinds, broken = EXPERIMENTS.working()
     warn_broken(broken)
-    described = [_described(kind) for kind in kinds.values()]
+    described = [_experiment_object(kind) for kind in kinds.values()]
     if form is Format.JSONL:
         print_json(described)
         return
@@ -40,7 +40,7 @@ def experiments(form: options.FormatOption = Format.TABLE) -> None:
             console.print(Padding(text, (0, 0, 0, 4)))
 
 
-def _described(kind: type[Experiment]) -> dict[str, Any]:
+def _experiment_object(kind: type[Experiment]) -> dict[str, Any]:
     return {
         "experiment": kind.name,
         "title": kind.title,

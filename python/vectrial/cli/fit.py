@@ -40,7 +40,7 @@ def fit(
             min=1.1,
             max=1000,
             metavar="N",
-            help="A load may take N times as long as with the whole machine.",
+            help="Longest load time, as a multiple of that with the whole machine.",
         ),
     ] = 3.0,
     rate: Annotated[
@@ -91,7 +91,7 @@ def fit(
             min=0.01,
             max=1,
             metavar="SHARE",
-            help="Stop when the memory that holds and the memory that does not are this close.",
+            help="Stop when the least passing and the greatest failing memory differ by less.",
         ),
     ] = 0.1,
     prices: Annotated[

@@ -29,7 +29,7 @@ _ROWS = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)([kMG]?)")
 _FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 #: More rows are nobody's, and logarithms of forecasts have an end.
 _MOST_ROWS = 1e15
-#: Beyond so many times the largest size that was measured, a forecast is a guess.
+#: Factor beyond the largest measured size from which a forecast is a guess.
 _FAR = 100
 
 
@@ -53,7 +53,9 @@ def forecast(
     ] = None,
     qps: Annotated[
         float | None,
-        typer.Option(min=0.001, metavar="QPS", help="Load; adds the nodes and their cost."),
+        typer.Option(
+            min=0.001, metavar="QPS", help="Target QPS; also shows how many nodes it takes."
+        ),
     ] = None,
     p99: Annotated[
         str, typer.Option("--p99", metavar="TIME", help="With --qps: limit on p99 latency.")
@@ -79,7 +81,7 @@ def forecast(
         bool,
         typer.Option(
             "--check",
-            help="Hold forecasts of the largest measured size, by the smaller ones, against its"
+            help="Compare forecasts of the largest measured size, from the smaller ones, with its"
             " measurement.",
         ),
     ] = False,
@@ -111,7 +113,7 @@ def forecast(
     limit_us = values.milliseconds(p99, "--p99") * 1e3
     memory = None if node_memory is None else _size(node_memory)
     loaded = load(run)
-    found = _of_stores(curves(loaded, recall), store or (), loaded)
+    found = _select_stores(curves(loaded, recall), store or (), loaded)
     smallest, largest = _measured_sizes(found, run)
     at = asked or [largest * 10.0]
     if not check and min(at) < smallest:
@@ -282,7 +284,7 @@ def _at_recall(curve: Curve) -> bool:
     return quantity.clients is not None and not quantity.is_recall and not quantity.exact
 
 
-def _of_stores(found: list[Curve], stores: Sequence[str], run: RunData) -> list[Curve]:
+def _select_stores(found: list[Curve], stores: Sequence[str], run: RunData) -> list[Curve]:
     for name in stores:
         if name not in run.stores:
             known = ", ".join(run.stores)

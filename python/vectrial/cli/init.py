@@ -21,14 +21,14 @@ from vectrial.questions.contenders import contenders, named_shape
 from vectrial.results.folder import replace_text
 from vectrial.run.prepare import plan_of
 from vectrial.stores import registry
-from vectrial.suite.commented import commented
+from vectrial.suite.commented import commented_text
 from vectrial.suite.model import Suite, validated
 from vectrial.util.suggest import suggestion
 
 _EXPERIMENTS = ("ingest", "storage", "search")
 #: Stores of a suite that names none.
 _STORES = 3
-#: What is written to, instead of a file.
+#: Name that means stdout instead of a file.
 _STDOUT = Path("-")
 
 
@@ -94,7 +94,7 @@ def init(
         wanted = _ask_questions(wanted)
     suite = _suite(wanted)
     plan = plan_of(suite, str(file))  # names and values are checked before anything is written
-    text = commented(suite, EXPERIMENTS, _HEAD)
+    text = commented_text(suite, EXPERIMENTS, _HEAD)
     if file != _STDOUT:
         replace_text(file, text)
     console, at = stderr_console(), shlex.quote(str(file))
@@ -144,8 +144,8 @@ class _Answers:
         return [Contender(kind, index_of(kind, None)) for kind in kinds]
 
 
-def _ask_questions(wanted: _Answers) -> _Answers:
-    """Ask the questions, with the defaults from `wanted`; returns the answers."""
+def _ask_questions(defaults: _Answers) -> _Answers:
+    """Ask the questions, with the defaults from `defaults`; returns the answers."""
 
     def ask(question: str, default: str, check: Callable[[str], Any]) -> str:
         while True:
@@ -157,16 +157,16 @@ def _ask_questions(wanted: _Answers) -> _Answers:
             else:
                 return answer
 
-    dataset = ask("Dataset (`vectrial data list`)", wanted.dataset, _shape)
+    dataset = ask("Dataset (`vectrial data list`)", defaults.dataset, _shape)
     default = " ".join(_default_stores(dataset))
     stores = ask("Stores (`vectrial stores`)", default, _each(registry.load))
     experiments = ask(
-        "Experiments (`vectrial experiments`)", " ".join(wanted.experiments), _each(_experiment)
+        "Experiments (`vectrial experiments`)", " ".join(defaults.experiments), _each(_experiment)
     )
     rows = ask("Rows", "all", lambda text: _rows(text, dataset))
-    repeats = ask("Repeats (3 give an interval)", str(wanted.repeats), _number)
+    repeats = ask("Repeats (3 give an interval)", str(defaults.repeats), _number)
     return replace(
-        wanted,
+        defaults,
         dataset=dataset,
         stores=tuple(_words(stores)),
         experiments=tuple(_words(experiments)),
@@ -215,19 +215,21 @@ def _default_stores(dataset: str) -> Sequence[str]:
     return [one.store.name for one in able[:_STORES]]
 
 
-def _suite(wanted: _Answers) -> Suite:
+def _suite(answers: _Answers) -> Suite:
     chosen = (
-        wanted if wanted.stores else replace(wanted, stores=tuple(_default_stores(wanted.dataset)))
+        answers
+        if answers.stores
+        else replace(answers, stores=tuple(_default_stores(answers.dataset)))
     )
     for name in chosen.experiments:
         _experiment(name)
-    rows = {} if wanted.rows is None else {"rows": wanted.rows}
+    rows = {} if answers.rows is None else {"rows": answers.rows}
     plain = plain_suite(
-        wanted.name,
-        {"name": wanted.dataset, **rows},
+        answers.name,
+        {"name": answers.dataset, **rows},
         chosen.contenders(),
-        wanted.experiments,
-        wanted.repeats,
-        wanted.k,
+        answers.experiments,
+        answers.repeats,
+        answers.k,
     )
     return validated(Suite, plain, "vectrial init")

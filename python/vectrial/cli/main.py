@@ -15,9 +15,9 @@ def main() -> None:
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     with _silent_interrupt():
         # Imported here: it takes a while, in which Ctrl-C ends the command silently.
-        from vectrial.util.program import loading
+        from vectrial.util.program import fast_loading
 
-        with loading():
+        with fast_loading():
             from vectrial.cli.app import run_command_line
     run_command_line()
 

@@ -79,7 +79,8 @@ SuiteRepeatsOption = Annotated[
     int | None, typer.Option(min=1, metavar="N", help=_REPEATS, show_default="the suite's")
 ]
 MinutesOption = Annotated[
-    float, typer.Option(min=0.05, max=600, metavar="MINUTES", help="Time for everything.")
+    float,
+    typer.Option(min=0.05, max=600, metavar="MINUTES", help="Time budget of the whole command."),
 ]
 ClientsOption = Annotated[
     int, typer.Option(min=1, max=1024, metavar="N", help="Clients that search at once.")

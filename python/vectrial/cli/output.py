@@ -17,7 +17,7 @@ from rich.table import Table
 
 from vectrial.model.errors import PluginError
 from vectrial.model.progress import Progress
-from vectrial.results.clean import shown
+from vectrial.results.clean import clean_for_display
 
 #: Width of a table that is piped, in columns.
 _PIPED = 200
@@ -38,7 +38,11 @@ class CleanConsole(Console):
     ) -> Iterable[Segment]:
         """Segments without control characters, except rich's own control segments."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(shown(segment.text), segment.style)
+            yield (
+                segment
+                if segment.control
+                else Segment(clean_for_display(segment.text), segment.style)
+            )
 
 
 def stderr_console() -> Console:
@@ -96,7 +100,7 @@ def say(console: Console, line: str) -> None:
 def warn_broken(errors: Iterable[PluginError]) -> None:
     """Print a line on stderr for each plug-in that cannot be loaded."""
     for error in errors:
-        print(shown(f"vectrial: {error}"), file=sys.stderr)
+        print(clean_for_display(f"vectrial: {error}"), file=sys.stderr)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from rich.padding import Padding
 from vectrial.analysis.run_data import Point
 from vectrial.cli.output import Format, plain_table, print_json, say, stdout_console
 from vectrial.compare.ranking import sentences
-from vectrial.questions.contenders import Skipped
+from vectrial.questions.contenders import SkippedStore
 from vectrial.questions.quick import QuickAnswer, setting
 from vectrial.run.prepare import RESOLVED
 from vectrial.run.runner import NO_TIME
@@ -169,7 +169,7 @@ def _text(point: Point | None, metric: str, unit: str) -> str:
     return formatting.NOTHING if value is None else formatting.measure(value, unit)
 
 
-def _lines(skipped: Sequence[Skipped]) -> list[str]:
+def _lines(skipped: Sequence[SkippedStore]) -> list[str]:
     """A line for each reason, with the stores that share it."""
     shared: dict[str, list[str]] = {}
     for one in skipped:

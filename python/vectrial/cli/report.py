@@ -53,12 +53,12 @@ def report(
     Measures nothing. Works for interrupted runs too.
     """
     from vectrial.results.bundle import SUFFIX, run_folder
-    from vectrial.results.foreign import understood
+    from vectrial.results.foreign import foreign_value_errors
 
     if out is None:
         beside = run.name.removesuffix(SUFFIX) + "-report"
         out = run.with_name(beside) if run.is_file() else run.resolve() / "report"
-    with run_folder(run) as folder, understood(run):
+    with run_folder(run) as folder, foreign_value_errors(run):
         _write(folder, form, out)
 
 
@@ -76,7 +76,7 @@ def _write(run: Path, form: ReportFormat, out: Path) -> None:
         stdout_console(markup=True).print(summary(loaded))
         return
     document = build(loaded)
-    folder = export.made(out)
+    folder = export.make_folder(out)
     with stderr_console().status("drawing") as status:
         if form in (ReportFormat.ALL, ReportFormat.MARKDOWN):
             export.write_figures(document, folder, lambda name: status.update(f"drawing {name}"))

@@ -29,7 +29,7 @@ from vectrial.run.measuring import measure as measure_into
 from vectrial.run.place import HERE
 from vectrial.run.prepare import RESOLVED, new_folder, plan_of
 from vectrial.run.runner import Outcome
-from vectrial.suite import shipped
+from vectrial.suite import builtin
 from vectrial.suite.model import Suite
 from vectrial.telemetry.load import slowdown
 from vectrial.util import interrupts
@@ -47,7 +47,7 @@ def run(
         typer.Argument(
             metavar="SUITE",
             help="Suite file, or the name of a suite that comes with Vectrial:"
-            f" {', '.join(shipped.names())}.",
+            f" {', '.join(builtin.names())}.",
         ),
     ] = None,
     store: options.StoresOption = None,
@@ -70,16 +70,16 @@ def run(
         bool,
         typer.Option(
             "--remeasure-disturbed",
-            help="With --resume: also measure trials again during which something else was busy on"
-            " the machine. Their results are replaced when the new ones are there.",
+            help="With --resume: also repeat trials during which something else was busy on the"
+            " machine. New results replace the old ones.",
         ),
     ] = False,
     remeasure: Annotated[
         bool,
         typer.Option(
             "--remeasure/--no-remeasure",
-            help="Measure trials again at the end that met other work on the machine, for up to"
-            " 15 % of the run's time.",
+            help="At the end, repeat trials during which something else was busy on the machine,"
+            " for up to 15 % of the run's time.",
         ),
     ] = True,
     until: Annotated[
@@ -96,7 +96,9 @@ def run(
     ] = 10.0,
     note: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Note on the run; with --resume it is added."),
+        typer.Option(
+            metavar="TEXT", help="Note on the run; with --resume, added to the earlier note."
+        ),
     ] = None,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Write the report when the run ends.")
@@ -175,7 +177,7 @@ def run(
         say(console, f"! {text}")
     if dry_run:
         _warn_cores(plan, console)
-        left = plan if resume is None else left_of(plan, resume, console, disturbed)
+        left = plan if resume is None else remaining_plan(plan, resume, console, disturbed)
         _print_plan(left, form)
         return
     folder = resume.resolve() if resume is not None else new_folder(out, source.suite)
@@ -203,12 +205,12 @@ def run(
         outcome = measured(plan, source)
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
     try:
-        loaded = _loaded(folder, own=resume is None)
+        loaded = _load(folder, own=resume is None)
         if remeasure and not remeasure_disturbed and outcome.measured:
             part, keys = worth_again(plan, loaded, console)
             if keys:
                 measured(part, source, keys)
-                loaded = _loaded(folder, own=resume is None)
+                loaded = _load(folder, own=resume is None)
         _print_summary(loaded, report, console)
         if bundle is not None and outcome.counts.get("ok"):
             _compare(bundle, folder, console, form)
@@ -231,7 +233,7 @@ def check_resume(resume: Path | None, out: Path) -> None:
         raise UserError("a run goes on in its own folder", where="--out", remedy="leave it out")
 
 
-def left_of(
+def remaining_plan(
     plan: Plan, folder: Path, console: Console, again: frozenset[str] = frozenset()
 ) -> Plan:
     """The part of a plan that the run in `folder` has not measured, or must measure again; prints
@@ -240,7 +242,7 @@ def left_of(
     Raises:
         UserError: the run is being written, or cannot be read.
     """
-    left = plan.without(measured_keys(folder) - again)
+    left = plan.without_trials(measured_keys(folder) - again)
     if before := len(plan.trials) - len(left.trials):
         total = plural(len(plan.trials), "trial")
         console.print(f"{before:,} of {total} were measured before", highlight=False)
@@ -308,7 +310,7 @@ def measure(
     except KeyboardInterrupt:
         say(console, hint())
         interrupts.set_hint("")
-        raise SystemExit(interrupts.code()) from None
+        raise SystemExit(interrupts.exit_code()) from None
     except Exception:
         if (folder / RESOLVED).is_file():
             say(console, f"what had been measured is kept; go on with: {again}")
@@ -341,7 +343,7 @@ def measurer(
     return measure_plan
 
 
-def _loaded(folder: Path, *, own: bool) -> RunData:
+def _load(folder: Path, *, own: bool) -> RunData:
     """Load a run. own: this process has begun it."""
     from vectrial.analysis.run_data import load  # takes a while, and measuring does not need it
 
@@ -357,7 +359,7 @@ def _print_summary(loaded: RunData, report: bool, console: Console) -> None:
     if report:
         from vectrial.document.render import export
 
-        page = export.write_html(build(loaded), export.made(loaded.folder / "report"))
+        page = export.write_html(build(loaded), export.make_folder(loaded.folder / "report"))
         say(console, f"report: {page}")
 
 

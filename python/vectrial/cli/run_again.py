@@ -1,5 +1,5 @@
-"""What `vectrial run` measures again: trials that a busy machine disturbed, and, until the order of
-the stores is decided, more loads of each."""
+"""Repeated measurements of `vectrial run`: trials that a busy machine disturbed, and more loads of
+each store until their order is decided."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vectrial.model.errors import UserError
 from vectrial.plan.model import Plan
 from vectrial.run.plan_summary import about_time
 from vectrial.run.prepare import plan_of
-from vectrial.run.remeasure import remeasured
+from vectrial.run.remeasure import plan_remeasurement
 from vectrial.run.runner import Outcome
 from vectrial.stats.verdict import THRESHOLD
 from vectrial.util import formatting
@@ -51,7 +51,7 @@ def disturbed_trials(resume: Path | None, plan: Plan, console: Console) -> froze
 def worth_again(plan: Plan, run: RunData, console: Console) -> tuple[Plan, frozenset[str]]:
     """The part of a plan that is measured again because the machine was disturbed, and the keys of
     its trials; prints what is done."""
-    found = remeasured(plan, run)
+    found = plan_remeasurement(plan, run)
     left = f"; there is no time for {found.left:,} more" if found.left else ""
     if found.keys:
         say(
@@ -65,7 +65,7 @@ def worth_again(plan: Plan, run: RunData, console: Console) -> tuple[Plan, froze
             f"{plural(found.left, 'trial')} met other work on the machine:"
             f" vectrial run --resume {run.folder} --remeasure-disturbed measures them again",
         )
-    part = plan.without({trial.row.key for trial in plan.trials} - found.keys)
+    part = plan.without_trials({trial.row.key for trial in plan.trials} - found.keys)
     return replace(part, refusals=()), found.keys
 
 
@@ -89,7 +89,7 @@ def until_decided(
     """
     # Imported here: the readers of results take a while.
     from vectrial.analysis.run_data import load
-    from vectrial.analysis.standings import all_decided, standings
+    from vectrial.analysis.standings import are_all_decided, standings
 
     if len(source.suite.stores) < 2:
         raise UserError(
@@ -109,11 +109,11 @@ def until_decided(
         if not found or not outcome.measured:
             say(console, "nothing was measured that could be decided")
             return outcome
-        if all_decided(found):
+        if are_all_decided(found):
             say(console, f"decided after {formatting.seconds(spent_s)}")
             return outcome
         load_s = spent_s / repeats
-        more = max(standing.more for standing in found)
+        more = max(standing.loads_needed for standing in found)
         likely = f", likely decided in {formatting.seconds(more * load_s)}" if more else ""
         if spent_s + load_s > minutes * 60:
             say(console, f"the time is over{likely}: --minutes {minutes * 2:g}")

@@ -25,14 +25,14 @@ from vectrial.run.existing import (
     ExistingCollection,
     describe,
     read_rows,
-    running,
+    running_address,
     suite_of,
 )
 from vectrial.run.prepare import RESOLVED, Fingerprints, toml_of
-from vectrial.servers.local import variable
+from vectrial.servers.local import variable_name
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
-from vectrial.suite import shipped
+from vectrial.suite import builtin
 from vectrial.suite.model import Suite, parse_suite, suite_text
 from vectrial.util.suggest import suggestion
 
@@ -96,27 +96,27 @@ def find_suite(
         raise UserError(
             "a SUITE, --resume and --from exclude each other" if sources else "no suite given",
             remedy="vectrial run demo, vectrial run FILE.toml; these come with Vectrial:"
-            f" {', '.join(shipped.names())}",
+            f" {', '.join(builtin.names())}",
         )
     if sealed is not None:
-        return _of_bundle(sealed, seal)
+        return _bundle_source(sealed, seal)
     if resume is not None:
         path = resume / RESOLVED
         if not path.is_file():
             raise UserError("there is no run here to resume", where=str(resume))
     else:
         assert path is not None
-        path = shipped.file_of(path)
+        path = builtin.file_of(path)
     text = suite_text(path)
     return SuiteSource(parse_suite(text, str(path)), text, str(path))
 
 
-def _of_bundle(sealed: Path, seal: str | None) -> SuiteSource:
+def _bundle_source(sealed: Path, seal: str | None) -> SuiteSource:
     # Imported here: the readers of results take a while.
-    from vectrial.results.bundle import opened
+    from vectrial.results.bundle import open_bundle
     from vectrial.results.reader import RunReader
 
-    with opened(sealed, seal) as (bundle, folder):
+    with open_bundle(sealed, seal) as (bundle, folder):
         path = folder / RESOLVED
         if not path.is_file():
             raise UserError(
@@ -280,7 +280,7 @@ def existing_suite(
         )
     if options.address is not None:
         _set_address(kind, options.address)
-    with running(kind) as address:
+    with running_address(kind) as address:
         reading = ExistingCollection(
             kind,
             address,
@@ -335,7 +335,7 @@ def _set_address(store: type[Store], text: str) -> None:
     recipe = recipe_of(store)
     if recipe is None:
         raise UserError(f"{store.name} has no server", where="--address", remedy="leave it out")
-    os.environ[variable(recipe, "address")] = text
+    os.environ[variable_name(recipe, "address")] = text
 
 
 def _names(text: str | None) -> Sequence[str]:

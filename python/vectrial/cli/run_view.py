@@ -29,7 +29,7 @@ from vectrial.plan.estimate import Pace
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.writer import TrialRecord
 from vectrial.run.plan_summary import about_time, summarize
-from vectrial.run.runner import Within
+from vectrial.run.runner import RunTimeLimit
 from vectrial.util.formatting import is_recall, recall
 from vectrial.worker import messages
 
@@ -41,7 +41,7 @@ def make_view(
     plan: Plan,
     console: Console,
     before: int = 0,
-    within: Within | None = None,
+    within: RunTimeLimit | None = None,
     *,
     known_lines: set[str] | None = None,
     slowdown: float = 1.0,
@@ -63,7 +63,7 @@ class PlainView:
     plan: Plan
     console: Console
     before: int = 0
-    within: Within | None = None
+    within: RunTimeLimit | None = None
     known_lines: set[str] | None = field(default=None, kw_only=True)
     slowdown: float = field(default=1.0, kw_only=True)
 
@@ -105,7 +105,7 @@ class PlainView:
 
     def _remaining_s(self, job: Job) -> float:
         """Remaining seconds of the run when a job begins."""
-        seconds = self._pace.begins(job.estimate_s, time.monotonic())
+        seconds = self._pace.record_begin(job.estimate_s, time.monotonic())
         return seconds if self.within is None else min(seconds, self.within.remaining_s)
 
     def started(self, trial: PlannedTrial) -> None:

@@ -21,7 +21,7 @@ from vectrial.model.lane import lanes_of
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
 from vectrial.run.redact import Secrecy
-from vectrial.servers.local import variable
+from vectrial.servers.local import variable_name
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
 from vectrial.util import environments
@@ -107,14 +107,14 @@ def _facts(name: str, with_probe: bool, progress: LineProgress) -> dict[str, Any
 
 
 def _remedy(store: type[Store], available: Availability) -> str:
-    """How to make a store work, or how to prepare it before its first use."""
+    """A hint on how to make a store work, or how to prepare it before its first use."""
     if available.works or available.remedy or store.server is None:
         return available.remedy
     if available.works is None:
         return f"nothing to do; beforehand: vectrial up {store.name}"
     recipe = recipe_of(store)
     assert recipe is not None
-    return f"start it yourself and set {variable(recipe, 'address')}; see docs/servers.md"
+    return f"start it yourself and set {variable_name(recipe, 'address')}; see docs/servers.md"
 
 
 _FLAGS = (
@@ -182,7 +182,9 @@ def _installed_version(store: type[Store]) -> str | None:
     if store.module is None:
         return None
     if store.environment is not None:
-        inside = environments.path(store.environment).glob("lib/python*/site-packages")
+        inside = environments.environment_folder(store.environment).glob(
+            "lib/python*/site-packages"
+        )
         found = metadata.distributions(name=store.module, path=[str(path) for path in inside])
         return next((one.version for one in found), None)
     packages = metadata.packages_distributions().get(store.module.split(".")[0], [])

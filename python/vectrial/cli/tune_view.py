@@ -1,4 +1,4 @@
-"""What `vectrial tune` prints."""
+"""The output of `vectrial tune`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def objects(result: TuneAnswer) -> Iterator[dict[str, Any]]:
     for candidate in result.front:
         yield {"kind": "front", **_values(candidate)}
     for final in () if result.finals is None else result.finals.ranked:
-        ratio, low, high = final.of_fastest or (None, None, None)
+        ratio, low, high = final.ratio_to_fastest or (None, None, None)
         yield {
             "kind": "final",
             "build": final.tried.number,
@@ -83,7 +83,8 @@ def print_tables(result: TuneAnswer) -> None:
     if best is None:
         print(f"\nno choice: {result.reason}")
     else:
-        print(f"\nchoice: {best.build.label}, {values.listed(best.search)}: {best.qps:,.5g} QPS")
+        setting = values.parameter_text(best.search)
+        print(f"\nchoice: {best.build.label}, {setting}: {best.qps:,.5g} QPS")
         print(f"measure it again with: vectrial run {shlex.quote(str(result.folder / CHOSEN))}")
         print(f"which is this suite:\n\n{result.suite.strip()}\n")
     print(result.folder)
@@ -110,7 +111,7 @@ def _table(*left: str) -> Table:
 def _cells(candidate: Candidate) -> tuple[str, str, str, str, str]:
     memory = candidate.memory_bytes
     return (
-        values.listed(candidate.search) or "—",
+        values.parameter_text(candidate.search) or "—",
         f"{candidate.recall:.4f}",
         f"{candidate.qps:,.5g}",
         "—" if candidate.p99_us is None else f"{candidate.p99_us / 1e3:,.3g}",

@@ -25,7 +25,7 @@ from vectrial.cli.output import (
 from vectrial.model.errors import UserError, VectrialError
 from vectrial.model.placement import Placement, Provider
 from vectrial.servers.base import Recipe, ServerError
-from vectrial.servers.local import variable
+from vectrial.servers.local import variable_name
 from vectrial.servers.provide import check_environment, recipe_of
 from vectrial.servers.running import RunningServer, folder, run_foreground, running_servers, stop
 from vectrial.stores import registry
@@ -59,7 +59,8 @@ def up(
         ),
     ] = None,
     cpus: Annotated[
-        float | None, typer.Option(metavar="N", help="Limit on CPUs, e.g. 1.5, where limits work.")
+        float | None,
+        typer.Option(metavar="N", help="CPU limit, e.g. 1.5 (by control groups or a container)."),
     ] = None,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Limit on memory with its unit, e.g. 2GiB.")
@@ -97,7 +98,7 @@ def up(
         }
         words = [str(x) for pair in arguments.items() if pair[1] is not None for x in pair]
         words += ["--allow-exposed"] if allow_exposed else []
-        _show(_detached(store, words), form, foreground=False)
+        _show(_start_detached(store, words), form, foreground=False)
         return
     console = stderr_console()
     try:
@@ -155,7 +156,7 @@ def _recipe(name: str) -> Recipe:
     return recipe
 
 
-def _detached(store: str, words: list[str]) -> RunningServer:
+def _start_detached(store: str, words: list[str]) -> RunningServer:
     """Start another process that runs the server; returns when the server is ready.
 
     words: further arguments of `vectrial up`.
@@ -204,22 +205,22 @@ def _failure(store: str, code: int, text: str) -> VectrialError:
     return UserError(last) if code == UserError.exit_code else ServerError(f"{store}: {last}")
 
 
-def _show(one: RunningServer, form: Format, *, foreground: bool) -> None:
-    facts = _facts(one)
+def _show(server: RunningServer, form: Format, *, foreground: bool) -> None:
+    facts = _facts(server)
     if form is Format.JSONL:
         print_json([facts])
         return
-    lines = [f"{one.store} is up ({one.provider}), at {one.host}"]
-    if one.nodes:
-        lines += _table_of(one.nodes)
+    lines = [f"{server.store} is up ({server.provider}), at {server.host}"]
+    if server.nodes:
+        lines += _table_of(server.nodes)
     else:
-        lines += [f"  {name:<12} {port}" for name, port in one.ports.items()]
-        lines += [f"  {'log':<12} {one.log}", f"  {'data':<12} {one.data}"]
+        lines += [f"  {name:<12} {port}" for name, port in server.ports.items()]
+        lines += [f"  {'log':<12} {server.log}", f"  {'data':<12} {server.data}"]
     lines += ["", "a run in another terminal uses it after"]
     lines += [f"  {line}" for line in facts["export"].splitlines()]
     if facts["snippet"]:
         lines += ["", "in Python"] + [f"  {line}" for line in facts["snippet"].splitlines()]
-    lines += ["", "Ctrl-C ends it" if foreground else f"end it with: vectrial down {one.store}"]
+    lines += ["", "Ctrl-C ends it" if foreground else f"end it with: vectrial down {server.store}"]
     print("\n".join(lines), flush=True)
 
 
@@ -235,26 +236,28 @@ def _table_of(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["  " + "  ".join(row).rstrip() for row in padded]
 
 
-def _facts(one: RunningServer) -> dict[str, Any]:
-    recipe = _recipe(one.store)
-    name = variable(recipe, "address")
-    reading = {key: f"open({file!r}).read()" for key, file in one.secrets.items()}
+def _facts(server: RunningServer) -> dict[str, Any]:
+    recipe = _recipe(server.store)
+    name = variable_name(recipe, "address")
+    reading = {key: f"open({file!r}).read()" for key, file in server.secrets.items()}
     secrets = {**dict.fromkeys(recipe.secrets, "None"), **reading}
-    snippet = recipe.snippet.format(host=one.host, **one.ports, **secrets) if one.ready else ""
-    exports = {name: one.listed()}
-    exports |= {f"{variable(recipe, key)}_FILE": file for key, file in one.secrets.items()}
+    snippet = (
+        recipe.snippet.format(host=server.host, **server.ports, **secrets) if server.ready else ""
+    )
+    exports = {name: server.address_text()}
+    exports |= {f"{variable_name(recipe, key)}_FILE": file for key, file in server.secrets.items()}
     return {
-        "store": one.store,
-        "provider": one.provider,
-        "ready": one.ready,
-        "host": one.host,
-        "ports": dict(one.ports),
-        "nodes": list(one.nodes),
-        "pid": one.pid,
-        "log": one.log,
-        "data": one.data,
+        "store": server.store,
+        "provider": server.provider,
+        "ready": server.ready,
+        "host": server.host,
+        "ports": dict(server.ports),
+        "nodes": list(server.nodes),
+        "pid": server.pid,
+        "log": server.log,
+        "data": server.data,
         "export": "\n".join(f"export {key}={shlex.quote(value)}" for key, value in exports.items())
-        if one.ready
+        if server.ready
         else "",
         "snippet": snippet,
     }
@@ -270,6 +273,6 @@ def _list(form: Format) -> None:
         return
     table = plain_table("store", "provider", "address", "process", whole=("store",))
     for one in there:
-        address = one.listed() if one.ready else "starting"
+        address = one.address_text() if one.ready else "starting"
         table.add_row(one.store, one.provider, escape(address), str(one.pid))
     stdout_console(markup=True).print(table)

@@ -66,7 +66,7 @@ def _value(text: str) -> int | float | bool | str:
     return text
 
 
-def listed(params: Mapping[str, Any]) -> str:
+def parameter_text(params: Mapping[str, Any]) -> str:
     """Parameters as `name=value name=value`."""
     return " ".join(f"{name}={value}" for name, value in params.items())
 

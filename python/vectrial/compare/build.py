@@ -11,7 +11,7 @@ from typing import Any
 from vectrial.analysis.interference import disturbed_phases, machine_interference, repeat_variation
 from vectrial.analysis.run_data import RunData
 from vectrial.compare.cells import CompareOptions, cells_of, load_of
-from vectrial.compare.judge import Verdict, by_turns, judge
+from vectrial.compare.judge import Verdict, judge, with_turn_evidence
 from vectrial.compare.sides import ComparedStore, Side, subjects
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.errors import UserError
@@ -101,7 +101,7 @@ def compare(a: Side, b: Side, options: CompareOptions, threshold: float) -> Comp
     """
     pairs, alone = subjects(a, b)
     found = [
-        (by_turns(cell, pair.run_a, pair.run_b), pair)
+        (with_turn_evidence(cell, pair.run_a, pair.run_b), pair)
         for pair in pairs
         for cell in cells_of(pair, options)
     ]

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vectrial.analysis.turns import Paired
+from vectrial.analysis.turns import TurnComparison
 from vectrial.compare.groups import (
     JUDGED,
     NOT_RECORDED,
@@ -30,7 +30,7 @@ TARGETS = (0.9, 0.95, 0.99)
 RECALL_TOLERANCE = 0.005
 #: The answer of `capacity`. Its other figures are those of a load of its own.
 _ANSWER = "sustained_qps"
-#: How good answers are, which is compared as it is and not at equal recall.
+#: Metrics of the quality of answers, which are not compared at equal recall.
 _QUALITIES = ("recall", "fusion_agreement", "ndcg")
 
 
@@ -67,7 +67,7 @@ class ComparedCell:
     pace_a: Mapping[int, float] = field(default_factory=dict)
     pace_b: Mapping[int, float] = field(default_factory=dict)
     side: str = ""
-    paired: Paired | None = None
+    paired: TurnComparison | None = None
     few: str = ""
 
 
@@ -82,79 +82,81 @@ class CompareOptions:
 
 def cells_of(subject: ComparedStore, options: CompareOptions) -> list[ComparedCell]:
     """Every cell of a subject: each group of A at each metric, and the groups that only B has."""
-    ours = _selected(groups_of(subject.run_a, subject.a), options)
-    theirs = _selected(groups_of(subject.run_b, subject.b), options)
+    ours = _select_groups(groups_of(subject.run_a, subject.a), options)
+    theirs = _select_groups(groups_of(subject.run_b, subject.b), options)
     cells: list[ComparedCell] = []
     met: set[int] = set()
     for group in ours:
-        twin = _twin(group, theirs)
+        twin = _matching_group(group, theirs)
         if twin is None:
-            cells.append(_apart(subject, group, theirs, "A"))
-            twin = _nearest(group, theirs)
+            cells.append(_one_sided_cell(subject, group, theirs, "A"))
+            twin = _nearest_group(group, theirs)
         else:
-            cells += _compared(subject, group, twin, options)
+            cells += _cells_of_pair(subject, group, twin, options)
         met.add(id(twin))
     for group in theirs:
         if id(group) in met:
             continue
-        twin = _twin(group, ours)
+        twin = _matching_group(group, ours)
         if twin is None:
-            cells.append(_apart(subject, group, ours, "B"))
+            cells.append(_one_sided_cell(subject, group, ours, "B"))
         else:  # one that left no phase stands for all that it would have had
-            cells += _compared(subject, twin, group, options)
+            cells += _cells_of_pair(subject, twin, group, options)
     return cells
 
 
-def _selected(groups: Sequence[Group], options: CompareOptions) -> list[Group]:
+def _select_groups(groups: Sequence[Group], options: CompareOptions) -> list[Group]:
     """The groups of the requested experiments that hold one of the metrics, or nothing at all."""
     return [
         g
         for g in groups
         if (not options.experiments or g.experiment in options.experiments)
-        and (not g.points or any(_applies(g, m) for m in options.metrics))
+        and (not g.points or any(_has_metric(g, m) for m in options.metrics))
     ]
 
 
-def _applies(group: Group, metric: MetricName) -> bool:
-    if group.has(_ANSWER):
+def _has_metric(group: Group, metric: MetricName) -> bool:
+    if group.has_metric(_ANSWER):
         return metric.name == _ANSWER
     # In an open loop the rate is what was offered: it says nothing of the store.
     given = metric.name == "qps" and group.terms.get("loop") == "open"
-    return group.has(metric.name) and not given
+    return group.has_metric(metric.name) and not given
 
 
-def _twin(group: Group, others: Sequence[Group]) -> Group | None:
+def _matching_group(group: Group, others: Sequence[Group]) -> Group | None:
     """The first of the other side's groups on equal terms."""
-    return next((one for one in others if _same(group, one)), None)
+    return next((one for one in others if _is_same_work(group, one)), None)
 
 
-def _same(a: Group, b: Group) -> bool:
+def _is_same_work(a: Group, b: Group) -> bool:
     alike = a.experiment == b.experiment and (a.phase == b.phase or not (a.phase and b.phase))
-    return alike and not a.distance(b)
+    return alike and not a.differing_terms(b)
 
 
-def _nearest(group: Group, others: Sequence[Group]) -> Group | None:
+def _nearest_group(group: Group, others: Sequence[Group]) -> Group | None:
     """The other side's group in the same phase that differs in the fewest terms."""
     able = [
         g
         for g in others
         if g.experiment == group.experiment and (g.phase == group.phase or not g.phase)
     ]
-    return min(able, key=lambda g: len(group.distance(g)), default=None)
+    return min(able, key=lambda g: len(group.differing_terms(g)), default=None)
 
 
-def _apart(
+def _one_sided_cell(
     subject: ComparedStore, group: Group, others: Sequence[Group], side: str
 ) -> ComparedCell:
     """The cell of a group that only one side has, with the terms that differ."""
     missing = "B" if side == "A" else "A"
-    nearest = _nearest(group, others)
+    nearest = _nearest_group(group, others)
     if not group.points:
         reasons = [f"{side}: {group.lost[0]}"]
     elif nearest is None:
         reasons = [f"not measured in {missing}"]
     else:
-        reasons = [_unequal(term, group, nearest, side) for term in group.distance(nearest)]
+        reasons = [
+            _difference(term, group, nearest, side) for term in group.differing_terms(nearest)
+        ]
     if nearest is not None and nearest.lost:
         reasons.append(f"{missing}: {nearest.lost[0]}")
     elif nearest is None and (why := _failure(group.experiment, others)):
@@ -175,15 +177,15 @@ def _failure(experiment: str, groups: Sequence[Group]) -> str | None:
     return next((fault for fault in faults if fault.startswith("failed")), None)
 
 
-def _unequal(term: str, group: Group, nearest: Group, side: str) -> str:
+def _difference(term: str, group: Group, nearest: Group, side: str) -> str:
     pair = group.terms.get(term), nearest.terms.get(term)
-    a, b = (_plain(term, value) for value in (pair if side == "A" else pair[::-1]))
+    a, b = (_term_text(term, value) for value in (pair if side == "A" else pair[::-1]))
     if term == "data":
         return "different data under the same name"
     return f"different {terms_of(group.experiment)[term]}: {a} in A, {b} in B"
 
 
-def _plain(term: str, value: Any) -> str:
+def _term_text(term: str, value: Any) -> str:
     if value is None:
         return "none"
     if term == "rate":
@@ -191,7 +193,7 @@ def _plain(term: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _compared(
+def _cells_of_pair(
     subject: ComparedStore, a: Group, b: Group, options: CompareOptions
 ) -> list[ComparedCell]:
     """The cells of two groups on equal terms."""
@@ -199,81 +201,82 @@ def _compared(
     base = ComparedCell(
         subject.title, a.experiment, a.phase or b.phase, terms, in_turns=subject.in_turns
     )
-    if reason := _unfit(a, b):
+    if reason := _why_unfit(a, b):
         return [replace(base, reason=reason)]
     notes = tuple(
         f"{side}: left out: {fault}" for side, g in (("A", a), ("B", b)) for fault in g.faults
     )
     base = replace(base, notes=notes)
-    same_work = subject.same_work and a.terms.get("lane") == Lane.NATIVE
-    metrics = [m for m in options.metrics if _applies(a, m) or _applies(b, m)]
-    judged = a.searches or b.searches
+    same_work = subject.is_same_work and a.terms.get("lane") == Lane.NATIVE
+    metrics = [m for m in options.metrics if _has_metric(a, m) or _has_metric(b, m)]
+    judged = a.is_search or b.is_search
     along = [m for m in metrics if judged and not m.name.startswith((*_QUALITIES, _ANSWER))]
     recalls = _common_recalls(a, b, options.recalls) if along else []
     cells = [replace(base, reason=recalls)] if isinstance(recalls, str) else []
     for metric in metrics:
         at = replace(base, metric=metric)
         if same_work and metric.is_timed:
-            at = replace(at, pace_a=_pace(a.sound), pace_b=_pace(b.sound))
-        if reason := _lacking(a, b, metric):
+            at = replace(at, pace_a=_pace(a.trusted_points), pace_b=_pace(b.trusted_points))
+        if reason := _why_lacking(a, b, metric):
             cells.append(replace(at, reason=reason))
         elif metric in along and recalls:
             if not isinstance(recalls, str):
-                cells += [_at_recall(at, a, b, recall) for recall in recalls]
+                cells += [_cell_at_recall(at, a, b, recall) for recall in recalls]
         else:
-            cells += _at_points(at, a, b, equal_recall=metric in along)
+            cells += _cells_at_points(at, a, b, equal_recall=metric in along)
     return cells
 
 
-def _unfit(a: Group, b: Group) -> str:
+def _why_unfit(a: Group, b: Group) -> str:
     """Reason why nothing in one of the two groups may be compared; empty if there is none."""
     for side, group in (("A", a), ("B", b)):
-        if group.wrong:
-            return f"{side}: {group.wrong}"
-        if not group.sound:
+        if group.why_wrong:
+            return f"{side}: {group.why_wrong}"
+        if not group.trusted_points:
             return f"{side}: {(group.faults or ['nothing was measured'])[0]}"
     return ""
 
 
-def _lacking(a: Group, b: Group, metric: MetricName) -> str:
+def _why_lacking(a: Group, b: Group, metric: MetricName) -> str:
     for side, group in (("A", a), ("B", b)):
-        if not any(point.values(metric.name) for point in group.sound):
+        if not any(point.values(metric.name) for point in group.trusted_points):
             return f"{side} has no {metric.name}: {group.why_missing(metric.name)}"
     return ""
 
 
-def _at_recall(cell: ComparedCell, a: Group, b: Group, recall: float) -> ComparedCell:
+def _cell_at_recall(cell: ComparedCell, a: Group, b: Group, recall: float) -> ComparedCell:
     """The cell at one recall, on each repeat's own curve."""
     assert cell.metric is not None
     at = replace(cell, at=f"recall {formatting.recall(recall).rstrip('0').rstrip('.')}")
-    reach_a, reach_b = a.reach, b.reach
+    reach_a, reach_b = a.recall_range, b.recall_range
     if not max(reach_a[0], reach_b[0]) <= recall <= min(reach_a[1], reach_b[1]):
         reason = f"not reached by both: A {_range(reach_a)}, B {_range(reach_b)}"
         return replace(at, reason=reason)
-    found = a.along(cell.metric, recall), b.along(cell.metric, recall)
-    return _checked(_compared_curves(replace(at, recall=recall), *found), a.curve, b.curve)
+    found = a.values_at_recall(cell.metric, recall), b.values_at_recall(cell.metric, recall)
+    return _check_repeats(_curve_cell(replace(at, recall=recall), *found), a.curve, b.curve)
 
 
-def _at_points(cell: ComparedCell, a: Group, b: Group, *, equal_recall: bool) -> list[ComparedCell]:
-    """The cells of points without interpolation: with equal settings, or the only ones there
-    are."""
+def _cells_at_points(
+    cell: ComparedCell, a: Group, b: Group, *, equal_recall: bool
+) -> list[ComparedCell]:
+    """The cells of pairs of points: those with equal settings, or each side's only point."""
     assert cell.metric is not None
-    pairs = [(p, q) for p in a.sound for q in b.sound if p.setting == q.setting]
-    if not pairs and len(a.sound) == len(b.sound) == 1:
-        pairs = [(a.sound[0], b.sound[0])]
+    pairs = [(p, q) for p in a.trusted_points for q in b.trusted_points if p.setting == q.setting]
+    if not pairs and len(a.trusted_points) == len(b.trusted_points) == 1:
+        pairs = [(a.trusted_points[0], b.trusted_points[0])]
     if not pairs:
-        reason = f"no equal settings: {len(a.sound)} in A and {len(b.sound)} in B"
+        reason = f"no equal settings: {len(a.trusted_points)} in A and {len(b.trusted_points)} in B"
         return [replace(cell, reason=reason)]
     metric, cells = cell.metric, []
     for p, q in pairs:
         at = replace(cell, at=_setting(p, [one for one, _ in pairs]))
-        if equal_recall and (reason := _unequal_recall(p, q)):
+        if equal_recall and (reason := _recall_difference(p, q)):
             cells.append(replace(at, reason=reason))
         else:
             if at.pace_a:
                 at = replace(at, pace_a=_pace([p]), pace_b=_pace([q]))
-            found = (point.measured(metric, judged=equal_recall) for point in (p, q))
-            cells.append(_checked(_compared_curves(at, *found), [p], [q]))
+            found = (point.metric_values(metric, judged=equal_recall) for point in (p, q))
+            cells.append(_check_repeats(_curve_cell(at, *found), [p], [q]))
     return cells
 
 
@@ -287,14 +290,14 @@ def _pace(points: Sequence[RepeatedPhase]) -> dict[int, float]:
     return {r: statistics.geometric_mean(values[r] for values in paces) for r in sorted(common)}
 
 
-def _compared_curves(cell: ComparedCell, a: Values, b: Values) -> ComparedCell:
+def _curve_cell(cell: ComparedCell, a: Values, b: Values) -> ComparedCell:
     """The cell of these values."""
     x, y = ({r: value for r, (value, _) in side.items()} for side in (a, b))
     of_x, of_y = ({r: phases for r, (_, phases) in side.items()} for side in (a, b))
     return replace(cell, a=x, b=y, phases_a=of_x, phases_b=of_y)
 
 
-def _checked(
+def _check_repeats(
     cell: ComparedCell, of_a: Sequence[RepeatedPhase], of_b: Sequence[RepeatedPhase]
 ) -> ComparedCell:
     """The cell, or the reason why it has too few repeats or lacks repeats of these points: to use
@@ -303,7 +306,7 @@ def _checked(
         if lacking := sorted({r for point in points for r in point.phases} - found.keys()):
             named = f"repeat {', '.join(map(str, lacking))}"
             reason = f"{side}: no value in {named}: {_why_none(cell, points, lacking)}"
-            return without(cell, reason)
+            return without_values(cell, reason)
     fewest = min(len(cell.a), len(cell.b))
     if fewest >= LEAST_REPEATS:
         return cell
@@ -311,7 +314,7 @@ def _checked(
     return replace(cell, few=reason)
 
 
-def without(cell: ComparedCell, reason: str) -> ComparedCell:
+def without_values(cell: ComparedCell, reason: str) -> ComparedCell:
     """The cell without its values, for this reason."""
     return replace(cell, a={}, b={}, phases_a={}, phases_b={}, reason=reason)
 
@@ -335,33 +338,33 @@ def _common_recalls(a: Group, b: Group, targets: Sequence[float]) -> list[float]
     otherwise the highest recall that both reach. A text is the reason why there is none; an empty
     list means that both have points at about one recall, which are compared as they are."""
     for side, group in (("A", a), ("B", b)):
-        if not group.searches:
+        if not group.is_search:
             return f"{side}: no recall was judged: {group.why_unjudged}"
-    reach_a, reach_b = a.reach, b.reach
+    reach_a, reach_b = a.recall_range, b.recall_range
     low, high = max(reach_a[0], reach_b[0]), min(reach_a[1], reach_b[1])
     if low > high:
-        gap = min(abs(p.middle - q.middle) for p in a.curve for q in b.curve)
+        gap = min(abs(p.median_recall - q.median_recall) for p in a.curve for q in b.curve)
         if gap <= RECALL_TOLERANCE and not targets:
             return []
         return f"no recall that both reach: A {_range(reach_a)}, B {_range(reach_b)}"
     return list(dict.fromkeys(targets)) or [r for r in TARGETS if low <= r <= high] or [high]
 
 
-def _unequal_recall(p: RepeatedPhase, q: RepeatedPhase) -> str:
+def _recall_difference(p: RepeatedPhase, q: RepeatedPhase) -> str:
     if not (p.recalls and q.recalls):
         return "no recall was judged"
-    a, b = p.middle, q.middle
+    a, b = p.median_recall, q.median_recall
     if abs(a - b) <= RECALL_TOLERANCE:
         return ""
     return f"not at equal recall: {formatting.recall(a)} in A, {formatting.recall(b)} in B"
 
 
-def _setting(point: RepeatedPhase, among: Sequence[RepeatedPhase]) -> str:
+def _setting(point: RepeatedPhase, points: Sequence[RepeatedPhase]) -> str:
     """The parameters in which a point differs from the others."""
     varied = {
         name: value
         for name, value in point.setting.items()
-        if any(other.setting.get(name) != value for other in among)
+        if any(other.setting.get(name) != value for other in points)
     }
     return formatting.params(varied) if varied else ""
 
@@ -387,5 +390,5 @@ def load_of(experiment: str, terms: Mapping[str, Any]) -> str:
         elif name == "rate":
             parts.append(f"{value:g}/s offered")
         else:
-            parts.append(f"{names[name]} {_plain(name, value)}")
+            parts.append(f"{names[name]} {_term_text(name, value)}")
     return ", ".join(parts)

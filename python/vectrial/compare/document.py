@@ -25,7 +25,7 @@ from vectrial.document.blocks import (
     Tone,
     absent_cell,
     columns,
-    plain,
+    plain_cell,
     table_of,
 )
 from vectrial.stats.effects import ALPHA, Mean
@@ -58,7 +58,7 @@ _COLUMNS = (
 )
 
 
-def place(verdict: Verdict) -> str:
+def place_text(verdict: Verdict) -> str:
     """Experiment, phase (if it adds information), load, and recall or setting."""
     cell = verdict.cell
     name = cell.experiment
@@ -69,7 +69,7 @@ def place(verdict: Verdict) -> str:
     )
 
 
-def sheet(verdict: Verdict) -> str:
+def sheet_title(verdict: Verdict) -> str:
     """The terms that all rows of a table share."""
     cell = verdict.cell
     terms = cell.terms
@@ -110,7 +110,7 @@ def report(
     """
     blocks: list[Block] = []
     compared = [v for v in comparison.verdicts if v.kind is not VerdictKind.NOT_COMPARABLE]
-    for number, (title, verdicts) in enumerate(_by_sheet(compared).items(), 1):
+    for number, (title, verdicts) in enumerate(_group_by_sheet(compared).items(), 1):
         if chart is not None:
             blocks.append(chart(f"changes-{number}", title, verdicts))
         blocks.append(_table(f"verdicts-{number}", f"{title}: the figures", verdicts))
@@ -126,8 +126,8 @@ def report(
         title="B against A",
         note=_notes(comparison),
         meta=(
-            ("A", _named(comparison.a)),
-            ("B", _named(comparison.b)),
+            ("A", _side_name(comparison.a)),
+            ("B", _side_name(comparison.b)),
             ("In all", comparison.headline),
             ("Threshold", f"{comparison.threshold * 100:.3g} %"),
         ),
@@ -182,13 +182,13 @@ def _legend(comparison: Comparison) -> str:
 
 def _remarks(comparison: Comparison) -> tuple[str, ...]:
     said = (*comparison.advice, *comparison.alone, *comparison.caveats)
-    return tuple(_clipped(one) for one in said)
+    return tuple(_clip(one) for one in said)
 
 
-def _by_sheet(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
+def _group_by_sheet(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
     sheets: dict[str, list[Verdict]] = {}
     for verdict in verdicts:
-        sheets.setdefault(sheet(verdict), []).append(verdict)
+        sheets.setdefault(sheet_title(verdict), []).append(verdict)
     return sheets
 
 
@@ -201,7 +201,7 @@ def _notes(comparison: Comparison) -> str:
     return "\n\n".join(f"{side}: {note}" for side, note in named if note)
 
 
-def _named(side: Side) -> str:
+def _side_name(side: Side) -> str:
     return f"{side.name} ({side.run.run['suite_name']})"
 
 
@@ -214,11 +214,11 @@ def _card(comparison: Comparison, kind: VerdictKind) -> Answer:
         question=str(kind).capitalize(),
         answer=str(len(found)),
         figure=f"of {formatting.plural(len(comparison.verdicts), 'cell')}",
-        bound="; ".join(_clipped(one, _CARD) for one in about[:3]) + more,
+        bound="; ".join(_clip(one, _CARD) for one in about[:3]) + more,
     )
 
 
-def _clipped(text: str, most: int = _LONGEST) -> str:
+def _clip(text: str, most: int = _LONGEST) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
@@ -232,16 +232,16 @@ def _table(name: str, title: str, verdicts: Sequence[Verdict], *, whole: bool = 
 def _row(verdict: Verdict, whole: bool) -> Row:
     kind, least = verdict.kind, verdict.minimum
     return Row.of(
-        f"{sheet(verdict)} · {place(verdict)}" if whole else place(verdict),
+        f"{sheet_title(verdict)} · {place_text(verdict)}" if whole else place_text(verdict),
         metric_name(verdict) or formatting.NOTHING,
         _value(verdict, verdict.mean_a, 0),
         _value(verdict, verdict.mean_b, 1),
         _change(verdict),
         Cell(
-            f"{_MARKS[kind]} {kind}" if whole else str(kind), str(kind), _clipped(verdict.reason),
+            f"{_MARKS[kind]} {kind}" if whole else str(kind), str(kind), _clip(verdict.reason),
             tone=_TONES[kind],
         ),
-        least if least is None else plain(least, _percent(least)),
+        least if least is None else plain_cell(least, _percent(least)),
     )  # fmt: skip
 
 
@@ -282,6 +282,8 @@ def _percent(share: float, sign: str = "") -> str:
 
 
 def _reasons(verdicts: Sequence[Verdict]) -> Table:
-    rows = ((sheet(v), place(v), metric_name(v) or "all", _clipped(v.reason)) for v in verdicts)
+    rows = (
+        (sheet_title(v), place_text(v), metric_name(v) or "all", _clip(v.reason)) for v in verdicts
+    )
     heads = columns(subject="Terms", what="What", metric="Metric", reason="Reason")
     return table_of("not-compared", formatting.plural(len(verdicts), "cell"), heads, rows)

@@ -1,8 +1,8 @@
-"""A comparison as JSON lines, and as JUnit XML, which continuous integration knows how to show.
+"""A comparison as JSON lines, and as JUnit XML, which continuous integration can show.
 
 In JUnit there is a suite per subject and dataset, and a case per cell: worse is a failure, better
-and tie pass. What is undecided or not comparable is skipped with its reason, and so is what one
-side has alone.
+and tie pass. Undecided and incomparable cells, and those that only one side has, are skipped with
+the reason.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from xml.etree import ElementTree as Xml
 
 from vectrial.compare.build import Comparison
-from vectrial.compare.document import figures, place, sheet
+from vectrial.compare.document import figures, place_text, sheet_title
 from vectrial.compare.judge import Verdict
 from vectrial.stats.effects import POWER, Mean
 from vectrial.stats.verdict import VerdictKind
@@ -88,7 +88,7 @@ def junit(comparison: Comparison) -> str:
     """The JUnit document, in UTF-8 with its declaration."""
     sheets: dict[str, list[Verdict]] = {}
     for verdict in comparison.verdicts:
-        sheets.setdefault(sheet(verdict), []).append(verdict)
+        sheets.setdefault(sheet_title(verdict), []).append(verdict)
     kinds = [verdict.kind for verdict in comparison.verdicts]
     apart = [VerdictKind.NOT_COMPARABLE] * len(comparison.alone)
     root = Xml.Element("testsuites", _counts([*kinds, *apart], "vectrial compare"))
@@ -99,10 +99,12 @@ def junit(comparison: Comparison) -> str:
     if apart:
         suite = Xml.SubElement(root, "testsuite", _counts(apart, _ALONE))
         for said in comparison.alone:
-            Xml.SubElement(_named(suite, _ALONE, said), "skipped", {"message": _plain(said)})
+            Xml.SubElement(
+                _property_element(suite, _ALONE, said), "skipped", {"message": _xml_text(said)}
+            )
     last = root[-1] if len(root) else None
     if last is not None and comparison.caveats:
-        Xml.SubElement(last, "system-out").text = _plain("\n".join(comparison.caveats))
+        Xml.SubElement(last, "system-out").text = _xml_text("\n".join(comparison.caveats))
     Xml.indent(root)
     body = Xml.tostring(root, encoding="unicode")
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{body}\n'
@@ -110,7 +112,7 @@ def junit(comparison: Comparison) -> str:
 
 def _counts(kinds: Sequence[VerdictKind], name: str) -> dict[str, str]:
     return {
-        "name": _plain(name),
+        "name": _xml_text(name),
         "tests": str(len(kinds)),
         "failures": str(kinds.count(VerdictKind.WORSE)),
         "errors": "0",
@@ -121,29 +123,29 @@ def _counts(kinds: Sequence[VerdictKind], name: str) -> dict[str, str]:
 
 def _case(suite: Xml.Element, name: str, verdict: Verdict) -> None:
     metric = verdict.cell.metric.name if verdict.cell.metric else "all metrics"
-    case = _named(suite, name, f"{place(verdict)} · {metric}")
+    case = _property_element(suite, name, f"{place_text(verdict)} · {metric}")
     a, b, change = figures(verdict)
     said = f"{verdict.kind}: A {a}, B {b}, change {change}"
     if verdict.kind is VerdictKind.WORSE:
-        failure = Xml.SubElement(case, "failure", {"message": _plain(said), "type": "worse"})
-        failure.text = _plain(f"{said}; p after Holm {verdict.p_adjusted:.2g}")
+        failure = Xml.SubElement(case, "failure", {"message": _xml_text(said), "type": "worse"})
+        failure.text = _xml_text(f"{said}; p after Holm {verdict.p_adjusted:.2g}")
     elif verdict.kind in _SKIPPED:
         reason = verdict.reason if verdict.effect is None else f"{said}; {verdict.reason}"
-        Xml.SubElement(case, "skipped", {"message": _plain(reason)})
+        Xml.SubElement(case, "skipped", {"message": _xml_text(reason)})
     else:
         reason = f"; {verdict.reason}" if verdict.reason else ""
-        Xml.SubElement(case, "system-out").text = _plain(said + reason)
+        Xml.SubElement(case, "system-out").text = _xml_text(said + reason)
 
 
-def _named(suite: Xml.Element, of: str, name: str) -> Xml.Element:
-    facts = {"classname": _plain(of), "name": _plain(name), "time": "0"}
+def _property_element(suite: Xml.Element, value: str, name: str) -> Xml.Element:
+    facts = {"classname": _xml_text(value), "name": _xml_text(name), "time": "0"}
     return Xml.SubElement(suite, "testcase", facts)
 
 
-def _plain(text: str) -> str:
+def _xml_text(text: str) -> str:
     """The text without characters that XML 1.0 cannot hold: messages of a store may contain any."""
-    return "".join(c if c in "\t\n" or (c >= " " and not _barred(c)) else "�" for c in text)
+    return "".join(c if c in "\t\n" or (c >= " " and not _is_forbidden(c)) else "�" for c in text)
 
 
-def _barred(c: str) -> bool:
+def _is_forbidden(c: str) -> bool:
     return "\ud800" <= c <= "\udfff" or c in "\ufffe\uffff"

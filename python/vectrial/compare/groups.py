@@ -29,14 +29,14 @@ _COMMON = {
     "batch_rows": "rows per batch",
     "concurrency": "clients",
 }
-#: What a measurement with no such parameter has all the same.
+#: Values of parameters that a measurement does not record.
 _DEFAULTS = {"returns": "ids"}
 #: Parameters of a phase that are results and no settings: how a store knows that it is ready, and
 #: whether it kept its promise.
 _OUTCOMES = {"known_by", "verdict"}
 _GATE = "gate failed"
 NOT_RECORDED = "it was not recorded"
-#: What says how much of the right answer was found.
+#: Metrics that say how much of the right answer was found.
 JUDGED = ("recall_mean", "fusion_agreement")
 #: Terms that come with the trial, not with its parameters; first, since they weigh most.
 TRIAL_TERMS = {
@@ -89,11 +89,11 @@ class RepeatedPhase:
         return next(filter(None, map(self.values, JUDGED)), {})
 
     @property
-    def middle(self) -> float:
+    def median_recall(self) -> float:
         """The median of its recalls."""
         return statistics.median(self.recalls.values())
 
-    def measured(self, metric: MetricName, *, judged: bool) -> Values:
+    def metric_values(self, metric: MetricName, *, judged: bool) -> Values:
         """The metric by repeat. judged: only repeats whose recall is known."""
         found = self.values(metric.name)
         kept = {r: v for r, v in found.items() if r in self.recalls} if judged else found
@@ -115,12 +115,12 @@ class Group:
     lost: list[str] = field(default_factory=list)
 
     @property
-    def searches(self) -> bool:
+    def is_search(self) -> bool:
         """True if recall was judged, so that figures are compared at equal recall."""
-        return any(point.recalls for point in self.sound)
+        return any(point.recalls for point in self.trusted_points)
 
     @property
-    def sound(self) -> list[RepeatedPhase]:
+    def trusted_points(self) -> list[RepeatedPhase]:
         """The points whose every repeat can be trusted: to use only the trusted repeats would be to
         select among the measurements."""
         return [point for point in self.points.values() if not point.faults]
@@ -128,26 +128,26 @@ class Group:
     @property
     def curve(self) -> list[RepeatedPhase]:
         """The points whose recall is known."""
-        return [point for point in self.sound if point.recalls]
+        return [point for point in self.trusted_points if point.recalls]
 
     @property
-    def reach(self) -> tuple[float, float]:
+    def recall_range(self) -> tuple[float, float]:
         """The range of recall that every repeat of the curve covers; for a single point, its
         median."""
         points = self.curve
         if len(points) == 1:
-            return points[0].middle, points[0].middle
+            return points[0].median_recall, points[0].median_recall
         curves: dict[int, list[float]] = {}
         for point in points:
             for repeat, recall in point.recalls.items():
                 curves.setdefault(repeat, []).append(recall)
         return max(min(c) for c in curves.values()), min(max(c) for c in curves.values())
 
-    def along(self, metric: MetricName, recall: float) -> Values:
+    def values_at_recall(self, metric: MetricName, recall: float) -> Values:
         """The metric at this recall on each repeat's own curve."""
         points = self.curve
         if len(points) == 1:
-            return points[0].measured(metric, judged=True)
+            return points[0].metric_values(metric, judged=True)
         curves: dict[int, list[tuple[float, float]]] = {}
         phases: dict[int, list[int]] = {}
         for point in points:
@@ -171,11 +171,11 @@ class Group:
         return list(dict.fromkeys([*own, *self.lost]))
 
     @property
-    def wrong(self) -> str | None:
+    def why_wrong(self) -> str | None:
         """The gate's verdict: a store with wrong answers is not compared at all."""
         return next((fault for fault in self.faults if fault.startswith(_GATE)), None)
 
-    def has(self, metric: str) -> bool:
+    def has_metric(self, metric: str) -> bool:
         """True if the metric was recorded, even without a value."""
         return any(metric in p.metrics for one in self.points.values() for p in one.phases.values())
 
@@ -192,12 +192,12 @@ class Group:
     @property
     def why_unjudged(self) -> str:
         """Reason why a point has no trustworthy recall."""
-        reasons = (self.why_missing(name) for name in JUDGED if self.has(name))
+        reasons = (self.why_missing(name) for name in JUDGED if self.has_metric(name))
         return next(
             (why for why in reasons if why != NOT_RECORDED), next(iter(self.faults), NOT_RECORDED)
         )
 
-    def distance(self, other: Group) -> list[str]:
+    def differing_terms(self, other: Group) -> list[str]:
         """The terms in which the two groups differ, most important first. Unknown terms of a group
         without a phase do not count as differences."""
         known = [
@@ -213,7 +213,7 @@ def groups_of(run: RunData, trials: Sequence[Trial]) -> list[Group]:
     that share their terms, or as a group without points."""
     found: dict[tuple[str, str, str], Group] = {}
     for trial in trials:
-        for phase, occurrence in _numbered(_results(trial)):
+        for phase, occurrence in _number_phases(_results(trial)):
             given = {**trial.params, **phase.params}
             terms = measured_terms(run, trial, given)
             key = (trial.experiment, phase.name, _stable(terms))
@@ -228,7 +228,7 @@ def groups_of(run: RunData, trials: Sequence[Trial]) -> list[Group]:
     groups = list(found.values())
     for trial in trials:
         if trial.status == "failed" or not _results(trial):
-            _lose(run, trial, groups)
+            _record_missing(run, trial, groups)
     return groups
 
 
@@ -237,7 +237,7 @@ def _results(trial: Trial) -> list[PhaseResult]:
     return [p for p in trial.phases if p.role != Role.STEP]
 
 
-def _numbered(phases: Iterable[PhaseResult]) -> Iterable[tuple[PhaseResult, int]]:
+def _number_phases(phases: Iterable[PhaseResult]) -> Iterable[tuple[PhaseResult, int]]:
     """Each phase with the number of like phases before it in the trial."""
     seen: dict[tuple[str, str], int] = {}
     for phase in phases:
@@ -246,7 +246,7 @@ def _numbered(phases: Iterable[PhaseResult]) -> Iterable[tuple[PhaseResult, int]
         yield phase, seen[key]
 
 
-def measured_terms(run: RunData, trial: Trial, given: Mapping[str, Any]) -> dict[str, Any]:
+def measured_terms(run: RunData, trial: Trial, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The terms of a measurement with these parameters: those of its trial and its phase."""
     row = next(
         (d for d in run.datasets if (d["name"], d["rows"]) == (trial.dataset, trial.rows)), {}
@@ -259,18 +259,20 @@ def measured_terms(run: RunData, trial: Trial, given: Mapping[str, Any]) -> dict
         "metric_space": row.get("metric_space"),
         "lane": trial.series.lane,
     }
-    return terms | _DEFAULTS | _conditions(trial.experiment, given)
+    return terms | _DEFAULTS | _conditions(trial.experiment, parameters)
 
 
-def _conditions(experiment: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _conditions(experiment: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     only_with = EXPERIMENTS[experiment].only_with if experiment in EXPERIMENTS else {}
     names = conditions_of(experiment)
-    return {n: given[n] for n in names if n in given and only_with.get(n, n) in given}
+    return {
+        n: parameters[n] for n in names if n in parameters and only_with.get(n, n) in parameters
+    }
 
 
-def _settings(experiment: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    terms = _conditions(experiment, given).keys() | _OUTCOMES
-    return {name: value for name, value in given.items() if name not in terms}
+def _settings(experiment: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    terms = _conditions(experiment, parameters).keys() | _OUTCOMES
+    return {name: value for name, value in parameters.items() if name not in terms}
 
 
 def _fault(trial: Trial, phase: PhaseResult) -> str | None:
@@ -286,7 +288,7 @@ def _fault(trial: Trial, phase: PhaseResult) -> str | None:
     return None
 
 
-def _lose(run: RunData, trial: Trial, groups: list[Group]) -> None:
+def _record_missing(run: RunData, trial: Trial, groups: list[Group]) -> None:
     """Record a trial's missing repeat in the points that lack it, or in the groups where it
     belongs; otherwise in a new, empty group."""
     why = f"{trial.status}: {trial.reason}"

@@ -9,13 +9,21 @@ from functools import partial
 
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import PhaseResult
-from vectrial.analysis.turns import Paired, Weights, of_phases, weights_between
-from vectrial.compare.cells import ComparedCell, without
-from vectrial.stats.effects import ALPHA, Effect, Mean, at_equal_pace, mean_of, paired, unpaired
-from vectrial.stats.verdict import Decision, Evidence, VerdictKind, by_repeat, decide, weigh
+from vectrial.analysis.turns import TurnComparison, Weights, compare_phases, weights_between
+from vectrial.compare.cells import ComparedCell, without_values
+from vectrial.stats.effects import (
+    ALPHA,
+    Effect,
+    Mean,
+    mean_of,
+    pace_corrected_effect,
+    paired_effect,
+    unpaired_effect,
+)
+from vectrial.stats.verdict import Decision, Evidence, VerdictKind, decide, effect_by_repeat, weigh
 
-#: From so many repeats on those of one run are compared in pairs: fewer pairs have so few degrees
-#: of freedom that more is lost than drift that both share would cost.
+#: Least repeats of one run that are compared in pairs: with fewer pairs, the lost degrees of
+#: freedom cost more than drift that both sides share.
 PAIRS_FROM = 6
 
 
@@ -65,16 +73,16 @@ def judge(
             if it also holds in their best case, or if the machine's pace is known.
     """
     disturbed = frozenset(disturbed_a), frozenset(disturbed_b)
-    weighed = [_weighed(cell, disturbed) for cell in cells]
+    weighed = [_weigh(cell, disturbed) for cell in cells]
     family = [evidence for _, evidence in weighed if evidence is not None]
     decisions = iter(decide(family, threshold, alpha))
     return [
-        verdict if evidence is None else _judged(verdict, evidence, next(decisions))
+        verdict if evidence is None else _with_decision(verdict, evidence, next(decisions))
         for verdict, evidence in weighed
     ]
 
 
-def _judged(verdict: Verdict, evidence: Evidence, decision: Decision) -> Verdict:
+def _with_decision(verdict: Verdict, evidence: Evidence, decision: Decision) -> Verdict:
     reason = decision.reason
     if verdict.cell.paired is not None:
         reason = "; ".join(filter(None, (reason, f"in turns, {verdict.cell.paired.claim}")))
@@ -94,7 +102,7 @@ def _judged(verdict: Verdict, evidence: Evidence, decision: Decision) -> Verdict
     )
 
 
-def _weighed(
+def _weigh(
     cell: ComparedCell, disturbed: tuple[frozenset[int], frozenset[int]]
 ) -> tuple[Verdict, Evidence | None]:
     """A verdict without a decision, and the evidence for deciding it; None if it is not
@@ -114,30 +122,35 @@ def _weighed(
     )
     n = min(len(cell.a), len(cell.b))
     if not any(values):  # the same nothing every time
-        return verdict, Evidence(unpaired([1.0] * len(cell.a), [1.0] * len(cell.b)), n, higher)
+        return verdict, Evidence(
+            unpaired_effect([1.0] * len(cell.a), [1.0] * len(cell.b)), n, higher
+        )
     if min(values) == 0:
         return replace(
             verdict, kind=VerdictKind.NOT_COMPARABLE, reason="a value of 0 has no ratio"
         ), None
     if cell.paired is not None:
         return verdict, cell.paired.evidence(higher_is_better=higher)
-    if _paced(cell):
+    if _has_pace(cell):
         a, b = _values(cell.a, cell.b)
-        effect = at_equal_pace(a, b, *_values(cell.pace_a, cell.pace_b))
+        effect = pace_corrected_effect(a, b, *_values(cell.pace_a, cell.pace_b))
         if effect.at_pace:
-            measured = unpaired(a, b).ratio - 1
+            measured = unpaired_effect(a, b).ratio - 1
             return verdict, Evidence(effect, n, higher, measured=measured)
     hit = (
         ((), ())
         if not cell.metric.is_timed
-        else (_hit(cell.phases_a, disturbed[0]), _hit(cell.phases_b, disturbed[1]))
+        else (
+            _disturbed_repeats(cell.phases_a, disturbed[0]),
+            _disturbed_repeats(cell.phases_b, disturbed[1]),
+        )
     )
     return verdict, weigh(
         cell.a, cell.b, *hit, higher_is_better=higher, effect=partial(_effect, cell)
     )
 
 
-def _hit(phases: Mapping[int, tuple[int, ...]], bad: frozenset[int]) -> list[int]:
+def _disturbed_repeats(phases: Mapping[int, tuple[int, ...]], bad: frozenset[int]) -> list[int]:
     """The repeats with a phase among the given ids."""
     return [repeat for repeat, ids in phases.items() if bad.intersection(ids)]
 
@@ -145,11 +158,11 @@ def _hit(phases: Mapping[int, tuple[int, ...]], bad: frozenset[int]) -> list[int
 def _effect(cell: ComparedCell, a: Mapping[int, float], b: Mapping[int, float]) -> Effect:
     common = sorted(a.keys() & b.keys())
     if cell.in_turns and len(common) >= PAIRS_FROM:
-        return paired([a[r] for r in common], [b[r] for r in common])
-    return by_repeat(a, b)
+        return paired_effect([a[r] for r in common], [b[r] for r in common])
+    return effect_by_repeat(a, b)
 
 
-def _paced(cell: ComparedCell) -> bool:
+def _has_pace(cell: ComparedCell) -> bool:
     """True if the machine's pace is known for every repeat."""
     return cell.pace_a.keys() == cell.a.keys() and cell.pace_b.keys() == cell.b.keys()
 
@@ -158,22 +171,22 @@ def _values(a: Mapping[int, float], b: Mapping[int, float]) -> tuple[list[float]
     return [a[r] for r in sorted(a)], [b[r] for r in sorted(b)]
 
 
-def by_turns(cell: ComparedCell, run_a: RunData, run_b: RunData) -> ComparedCell:
+def with_turn_evidence(cell: ComparedCell, run_a: RunData, run_b: RunData) -> ComparedCell:
     """The cell with the evidence of both sides' turns; without turns, too few repeats are none."""
-    found = _paired(cell, run_a) if run_a.folder == run_b.folder else None
+    found = _turn_comparison(cell, run_a) if run_a.folder == run_b.folder else None
     if cell.few and found is None:
-        return without(cell, cell.few)
+        return without_values(cell, cell.few)
     return replace(cell, paired=found)
 
 
-def _paired(cell: ComparedCell, run: RunData) -> Paired | None:
+def _turn_comparison(cell: ComparedCell, run: RunData) -> TurnComparison | None:
     if cell.metric is None or not (cell.a and cell.b and run.slices):
         return None
     phases = {phase.phase_id: phase for _, phase in run.phases()}
     metric = cell.metric.name
     a = _weights(cell.a, cell.phases_a, phases, metric)
     b = _weights(cell.b, cell.phases_b, phases, metric)
-    return of_phases(run, a, b, metric)
+    return compare_phases(run, a, b, metric)
 
 
 def _weights(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from vectrial.analysis.run_data import RunData
 from vectrial.compare.cells import ComparedCell
 from vectrial.compare.groups import Group, Values, groups_of
-from vectrial.compare.judge import Verdict, by_turns, judge
+from vectrial.compare.judge import Verdict, judge, with_turn_evidence
 from vectrial.model.results_schema import METRICS
 from vectrial.model.trial import Series
 from vectrial.stats.intervals import LEAST_REPEATS, Spread, spread_of
@@ -21,7 +21,7 @@ _QPS = METRICS["qps"]
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedStore:
     """A store with its QPS at the recall by repeat, and the phases of these values."""
 
     name: str
@@ -58,7 +58,7 @@ class Ranking:
     """
 
     recall: float
-    stores: tuple[Ranked, ...]
+    stores: tuple[RankedStore, ...]
     verdicts: Mapping[tuple[int, int], Verdict]
 
 
@@ -77,12 +77,12 @@ def rank(
         if among is not None and name not in among:
             continue
         group = _searches(run, series, clients)
-        values = _at_least(group, recall) if group is not None else {}
+        values = _qps_at_least(group, recall) if group is not None else {}
         if group is not None and values:
-            found.append(Ranked(name, group, values))
+            found.append(RankedStore(name, group, values))
     found.sort(key=lambda one: -one.median)
     pairs = list(dict.fromkeys(_pairs(len(found))))
-    cells = [by_turns(_cell(found[i], found[j], recall), run, run) for i, j in pairs]
+    cells = [with_turn_evidence(_cell(found[i], found[j], recall), run, run) for i, j in pairs]
     verdicts = judge(cells, THRESHOLD) if cells else []
     return Ranking(recall, tuple(found), dict(zip(pairs, verdicts, strict=True)))
 
@@ -93,26 +93,28 @@ def _pairs(count: int) -> list[tuple[int, int]]:
 
 def _searches(run: RunData, series: Series, clients: int) -> Group | None:
     trials = [trial for trial in run.trials if trial.series == series]
-    groups = (g for g in groups_of(run, trials) if g.searches and g.has(_QPS.name))
-    return next((g for g in groups if g.terms.get("clients", 1) == clients and not g.wrong), None)
+    groups = (g for g in groups_of(run, trials) if g.is_search and g.has_metric(_QPS.name))
+    return next(
+        (g for g in groups if g.terms.get("clients", 1) == clients and not g.why_wrong), None
+    )
 
 
-def _at_least(group: Group, recall: float) -> Values:
+def _qps_at_least(group: Group, recall: float) -> Values:
     """QPS by repeat; empty if the recall is not reached."""
-    low, high = group.reach
+    low, high = group.recall_range
     if high < recall:
         return {}
     if low >= recall:
-        points = [point.measured(_QPS, judged=True) for point in group.curve]
+        points = [point.metric_values(_QPS, judged=True) for point in group.curve]
         return max(points, key=_median)
-    return group.along(_QPS, recall)
+    return group.values_at_recall(_QPS, recall)
 
 
 def _median(values: Values) -> float:
     return statistics.median([value for value, _ in values.values()] or [0.0])
 
 
-def _cell(first: Ranked, other: Ranked, recall: float) -> ComparedCell:
+def _cell(first: RankedStore, other: RankedStore, recall: float) -> ComparedCell:
     """The cell that compares the first, as B, with the other, as A."""
     fewest = min(len(first.qps), len(other.qps))
     reason = f"{formatting.plural(fewest, 'repeat')}, and a verdict needs {LEAST_REPEATS}"
@@ -144,10 +146,10 @@ def sentences(ranking: Ranking, unjudged: Sequence[str] = ()) -> list[str]:
         return [f"Nothing is decided: {needs} of two stores."]
     if all(verdict.kind is VerdictKind.NOT_COMPARABLE for verdict in verdicts.values()):
         return [f"Nothing is decided: {next(iter(verdicts.values())).reason}."]
-    return _judged(ranking) + [f"{name}: not judged: {needs}." for name in unjudged]
+    return _decided_sentences(ranking) + [f"{name}: not judged: {needs}." for name in unjudged]
 
 
-def _judged(ranking: Ranking) -> list[str]:
+def _decided_sentences(ranking: Ranking) -> list[str]:
     stores, verdicts = ranking.stores, ranking.verdicts
     said, level = [], True
     for at in range(1, len(stores)):
@@ -159,7 +161,7 @@ def _judged(ranking: Ranking) -> list[str]:
     return said
 
 
-def _sentence(stores: Sequence[Ranked], pair: tuple[int, int], verdict: Verdict) -> str:
+def _sentence(stores: Sequence[RankedStore], pair: tuple[int, int], verdict: Verdict) -> str:
     first, other = (stores[at].name for at in pair)
     effect = verdict.effect
     if verdict.kind is VerdictKind.NOT_COMPARABLE or effect is None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from vectrial.analysis.run_data import RunData, load
-from vectrial.analysis.trial import Trial, stable
+from vectrial.analysis.trial import Trial, stable_text
 from vectrial.model.errors import UserError
 from vectrial.util.formatting import plural
 from vectrial.util.suggest import suggestion
@@ -43,7 +43,7 @@ class ComparedStore:
     title: str
 
     @cached_property
-    def same_work(self) -> bool:
+    def is_same_work(self) -> bool:
         """True if both sides have the same version of the same store, measured by the same
         Vectrial: in the native lane, the client then does the same work for each answer of both."""
         trials = (*self.a, *self.b)
@@ -70,7 +70,9 @@ class ComparedStore:
         """Seconds that one more repeat of both would take, estimated from their loads and
         phases."""
         trials = (*self.a, *self.b)
-        built = [(t.series, t.dataset, t.rows, stable(t.index_params), t.repeat) for t in trials]
+        built = [
+            (t.series, t.dataset, t.rows, stable_text(t.index_params), t.repeat) for t in trials
+        ]
         loads = {key: t.load.get("ready_s", 0) for key, t in zip(built, trials, strict=True)}
         repeats = max((t.repeat for t in trials), default=1)
         return (sum(t.span_s for t in trials) + sum(loads.values())) / repeats
@@ -113,7 +115,7 @@ def sides_of(first: str, second: str | None, stores: Sequence[str]) -> tuple[Sid
     raise UserError(
         "one run and nothing to compare it with",
         where=first,
-        remedy=f"give another run, or two of its stores: {_described(run)}",
+        remedy=f"give another run, or two of its stores: {_describe_run(run)}",
     )
 
 
@@ -130,12 +132,12 @@ def pair(
         raise UserError(
             "both are the same run",
             where=run.folder.name,
-            remedy=f"name two of its stores: {_described(run)}",
+            remedy=f"name two of its stores: {_describe_run(run)}",
         )
     return sides
 
 
-def _described(run: RunData) -> str:
+def _describe_run(run: RunData) -> str:
     stores = run.stores
     pair = " ".join(f"--store {name}" for name in stores[:2])
     names = pair if len(stores) > 1 else "it has one alone"
@@ -190,7 +192,7 @@ def subjects(a: Side, b: Side) -> tuple[list[ComparedStore], list[str]]:
         UserError: the two have nothing that could be compared, or several things that could.
     """
     if a.store is None and b.store is None:
-        return _of_runs(a, b)
+        return _store_pairs(a, b)
     # One names a store and the other only a run: the same store is meant.
     a = a if a.store is not None else _side(a.run, b.store)
     b = b if b.store is not None else _side(b.run, a.store)
@@ -225,7 +227,7 @@ def _index_pairs(a: Side, b: Side) -> list[tuple[str, str]]:
     return [(kind, kind) for kind in common]
 
 
-def _of_runs(a: Side, b: Side) -> tuple[list[ComparedStore], list[str]]:
+def _store_pairs(a: Side, b: Side) -> tuple[list[ComparedStore], list[str]]:
     here = [list(dict.fromkeys(_identity(t) for t in s.run.trials)) for s in (a, b)]
     found = [
         _subject(a, b, one, one, " ".join(part for part in one if part))
@@ -234,7 +236,8 @@ def _of_runs(a: Side, b: Side) -> tuple[list[ComparedStore], list[str]]:
     ]
     if not found:
         raise UserError(
-            f"no store and index in common: {_listed(here[0])}; and {_listed(here[1])}",
+            f"no store and index in common: {_list_identities(here[0])};"
+            f" and {_list_identities(here[1])}",
             remedy="name what goes with what: RUN:STORE RUN:STORE",
         )
     alone = [
@@ -250,16 +253,16 @@ def _identity(trial: Trial) -> tuple[str, str]:
     return trial.series.store, trial.series.index_kind
 
 
-def _listed(identities: Iterable[tuple[str, str]]) -> str:
+def _list_identities(identities: Iterable[tuple[str, str]]) -> str:
     return ", ".join(dict.fromkeys(" ".join(one) for one in identities))
 
 
 def _subject(
-    a: Side, b: Side, one: tuple[str, str], other: tuple[str, str], title: str
+    a: Side, b: Side, identity_a: tuple[str, str], identity_b: tuple[str, str], title: str
 ) -> ComparedStore:
     return ComparedStore(
-        tuple(t for t in a.run.trials if _identity(t) == one),
-        tuple(t for t in b.run.trials if _identity(t) == other),
+        tuple(t for t in a.run.trials if _identity(t) == identity_a),
+        tuple(t for t in b.run.trials if _identity(t) == identity_b),
         a.run,
         b.run,
         title,

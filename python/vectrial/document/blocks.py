@@ -302,14 +302,14 @@ def ratio_cell(point: Point, base: Point, metric: str) -> Cell:
     return replace(times_cell(value / one), source=source_of(point, base, metric=metric))
 
 
-def plain(value: Any, shown: str | None = None, note: str = "") -> Cell:
+def plain_cell(value: Any, shown: str | None = None, note: str = "") -> Cell:
     """A cell without a spread."""
     return Cell(str(value) if shown is None else shown, value, note=note)
 
 
 def times_cell(value: float, digits: int = 3) -> Cell:
     """A ratio without a spread: ×0.24."""
-    return plain(value, formatting.ratio(value, digits))
+    return plain_cell(value, formatting.ratio(value, digits))
 
 
 def columns(*texts: str, **titles: str | tuple[str, str]) -> tuple[Column, ...]:
@@ -341,16 +341,16 @@ def _cell(value: Any) -> Cell:
     if value is None:
         return absent_cell()
     is_count = isinstance(value, int) and not isinstance(value, bool)
-    return plain(value, f"{value:,}" if is_count else None)
+    return plain_cell(value, f"{value:,}" if is_count else None)
 
 
-#: Where a column's own footnotes are among those of its cells: above the first row.
+#: Row number of a column's own footnotes: above the first row.
 HEAD = -1
 #: Less is not seen in four decimals.
 _LEAST_RECALL_ERROR = 0.00005
 
 
-def footnoted(table: Table) -> tuple[dict[tuple[int, int], tuple[int, ...]], list[str]]:
+def footnotes(table: Table) -> tuple[dict[tuple[int, int], tuple[int, ...]], list[str]]:
     """Footnote numbers by (row, column), with `HEAD` for a column itself, and the notes in that
     order, each once."""
     places = {(HEAD, j): column.notes for j, column in enumerate(table.columns)}

@@ -19,7 +19,7 @@ from vectrial.document.blocks import (
     Table,
     columns,
     count_cell,
-    plain,
+    plain_cell,
     spread_cell,
 )
 from vectrial.document.charts.theme import Looks
@@ -33,7 +33,7 @@ STORE = Column("store", "Store", numeric=False)
 INDEX = Column("index", "Index", numeric=False)
 
 
-def of_sheet(name: str, sheet: Sheet, run: RunData, looks: Looks | None) -> list[Section]:
+def sheet_sections(name: str, sheet: Sheet, run: RunData, looks: Looks | None) -> list[Section]:
     """The section of the experiment of this name; empty if it was not measured.
 
     looks: looks of its figures; None: without figures.
@@ -48,13 +48,13 @@ def of_sheet(name: str, sheet: Sheet, run: RunData, looks: Looks | None) -> list
     blocks: list[Block] = []
     for facet, members in _facets(points, sheet.growing):
         if looks is not None:
-            blocks += _called(sheet.figures, run, facet, members, looks)
-        blocks += _called(sheet.summary, run, facet, members)
+            blocks += _call(sheet.figures, run, facet, members, looks)
+        blocks += _call(sheet.summary, run, facet, members)
         blocks.append(_table(name, run, sheet, facet, members))
     return [Section(_slug(name, sheet), sheet.title, sheet.lead, tuple(blocks))]
 
 
-def _called(function: Callable[..., Sequence[T]] | str, *arguments: Any) -> Sequence[T]:
+def _call(function: Callable[..., Sequence[T]] | str, *arguments: Any) -> Sequence[T]:
     """The result of a sheet's function; empty if there is no function."""
     if not function:
         return []
@@ -91,7 +91,13 @@ def _every_metric(run: RunData, point: Point) -> Iterator[Row]:
         if shown.value is not None:
             shown = replace(shown, note=point.reason or "")
         head = (run.labels[point.series], point.dataset, point.phase)
-        cells = (*map(plain, head), plain(operating_point(point)), plain(name), shown, plain(unit))
+        cells = (
+            *map(plain_cell, head),
+            plain_cell(operating_point(point)),
+            plain_cell(name),
+            shown,
+            plain_cell(unit),
+        )
         yield Row(cells, point.state, point.series)
 
 
@@ -117,17 +123,17 @@ def _table(name: str, run: RunData, sheet: Sheet, facet: Facet, points: Sequence
     rows = [
         Row(
             (
-                plain(run.labels[p.series]),
+                plain_cell(run.labels[p.series]),
                 *(_key_cell(p, key, sheet) for key, _ in sheet.keys),
                 *(_value_cell(p, column, sparse=sheet.sparse) for column in sheet.columns),
-                plain(formatting.params(p.index_params)),
+                plain_cell(formatting.params(p.index_params)),
             ),
             p.state,
             p.series,
         )
         for p in points
     ]
-    notes = tuple(_called(sheet.notes, run, facet))
+    notes = tuple(_call(sheet.notes, run, facet))
     title = f"{sheet.title}: {facet.dataset if sheet.growing else facet.title}"
     slug = f"{_slug(name, sheet)}-{facet.slug}"
     return Table(slug, title, heads, tuple(rows), notes, grouped_by=0)
@@ -136,15 +142,15 @@ def _table(name: str, run: RunData, sheet: Sheet, facet: Facet, points: Sequence
 def _key_cell(point: Point, key: str, sheet: Sheet) -> Cell:
     if key == SETTING:
         shown = (*LOAD, *sheet.hidden, *(name for name, _ in sheet.keys))
-        return plain(operating_point(replace(point, index_params={}), without=shown))
+        return plain_cell(operating_point(replace(point, index_params={}), without=shown))
     value: Any = {"rows": point.rows, "phase": point.phase}.get(key, point.params.get(key))
     if value is None:
-        return plain("", "")
+        return plain_cell("", "")
     if key == "loaded":
-        return plain(value, f"{value:.0%}")
+        return plain_cell(value, f"{value:.0%}")
     if isinstance(value, int) and not isinstance(value, bool):
-        return plain(value, f"{value:,}", _remark(point, key))
-    return plain(value, str(value), _remark(point, key))
+        return plain_cell(value, f"{value:,}", _remark(point, key))
+    return plain_cell(value, str(value), _remark(point, key))
 
 
 def _remark(point: Point, key: str) -> str:
@@ -155,7 +161,7 @@ def _remark(point: Point, key: str) -> str:
 
 def _value_cell(point: Point, column: Column, *, sparse: bool) -> Cell:
     if sparse and not any(column.key in phase.metrics for phase in point.phases):
-        return plain("", "")
+        return plain_cell("", "")
     if column.key in COUNTS:
         return count_cell(point, column.key)
     show = (lambda v: f"{v:.1%}") if column.key in SHARES else None
@@ -175,5 +181,5 @@ def names_of(run: RunData, points: Sequence[Point]) -> list[str]:
 
 def store_row(run: RunData, point: Point, cells: Iterable[Cell]) -> Row:
     """A row: the store first, the index last, so that a phone shows the figures in between."""
-    index = plain(formatting.params(point.index_params))
-    return Row((plain(run.labels[point.series]), *cells, index), point.state, point.series)
+    index = plain_cell(formatting.params(point.index_params))
+    return Row((plain_cell(run.labels[point.series]), *cells, index), point.state, point.series)

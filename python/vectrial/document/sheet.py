@@ -1,7 +1,8 @@
 """The section of an experiment whose figures fit one table: which phases, keys and columns.
 
-Experiments declare it, and run where a store's own environment has no library for reports: what
-reads runs and draws is imported where a section is made (`vectrial.document.sections`).
+Experiments declare it, but may run in a store's own environment, which has no library for reports.
+So the code that reads runs and draws is imported where a section is made
+(`vectrial.document.sections`).
 """
 
 from __future__ import annotations

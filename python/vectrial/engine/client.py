@@ -29,7 +29,7 @@ from vectrial.model.workload import IN_FLIGHT
 PROGRESS_S = 0.2
 _READY_POLL_S = 0.002
 WINDOW_NS = 1_000_000_000
-#: What a plan has unless it is told otherwise; see `LoadSettings`.
+#: Default settings of a plan; see `LoadSettings`.
 _SETTINGS: LoadSettings = {
     "duration_s": None,
     "warmup_s": None,
@@ -342,7 +342,7 @@ class Session:
         return outcome
 
 
-def unfailed(outcome: LoadOutcome, what: str) -> LoadRecord:
+def record_or_raise(outcome: LoadOutcome, what: str) -> LoadRecord:
     """The record of the one class of a run without failed requests.
 
     Raises:

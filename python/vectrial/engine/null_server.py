@@ -1,5 +1,4 @@
-"""The null server as a separate process: it answers at once, so that what is measured is the
-client.
+"""The null server as a separate process: it answers at once, so that the client is measured.
 
     python -m vectrial.engine.null_server '{"family": "grpc", "port": 6334}'
 

@@ -63,7 +63,7 @@ class Order:
             progress=progress,
             **self.settings,
         )
-        return packed(outcome)
+        return pack_part(outcome)
 
 
 @dataclass(frozen=True)
@@ -86,19 +86,19 @@ class Sent:
         Raises:
             ValueError: there is no part.
         """
-        return merged(list(self.parts.values()), [judge], self.started_ns)
+        return merge_parts(list(self.parts.values()), [judge], self.started_ns)
 
 
 @dataclass(frozen=True)
 class LoadPart:
-    """What one machine saw of a load, by its own clock; can be pickled. classes: see `LoadRecord`,
-    with packed recorders. fields: the other fields of `LoadOutcome`."""
+    """The part of a load that one machine sent, by its own clock; can be pickled. classes: see
+    `LoadRecord`, with packed recorders. fields: the other fields of `LoadOutcome`."""
 
     classes: Sequence[dict[str, Any]]
     fields: dict[str, Any]
 
 
-def packed(outcome: LoadOutcome) -> LoadPart:
+def pack_part(outcome: LoadOutcome) -> LoadPart:
     """An outcome packed as a part."""
     classes: list[dict[str, Any]] = [
         {**record, "recorder": record["recorder"].pack(), "warmup": record["warmup"].pack()}
@@ -107,7 +107,7 @@ def packed(outcome: LoadOutcome) -> LoadPart:
     return LoadPart(classes, {name: value for name, value in outcome.items() if name != "classes"})
 
 
-def merged(
+def merge_parts(
     parts: Sequence[LoadPart], judges: Sequence[Judge | None], started_ns: int
 ) -> LoadOutcome:
     """The outcome of a whole load, by one clock. `peak_in_flight` is the sum of the machines'
@@ -156,7 +156,7 @@ def _class(
         return sum(part[name] for part in parts)
 
     logs = [
-        part["requests"] and _shifted(part["requests"], by_ns)
+        part["requests"] and _shift(part["requests"], by_ns)
         for part, by_ns in zip(parts, behind_ns, strict=True)
     ]
 
@@ -168,17 +168,17 @@ def _class(
         "issued": total("issued"),
         "in_flight": total("in_flight"),
         "rows": total("rows"),
-        "answers": _joined([part["answers"] for part in parts]),
-        "requests": _joined(logs),
+        "answers": _join_logs([part["answers"] for part in parts]),
+        "requests": _join_logs(logs),
     }
 
 
-def _shifted(requests: tuple[Any, ...], by_ns: int) -> tuple[Any, ...]:
+def _shift(requests: tuple[Any, ...], by_ns: int) -> tuple[Any, ...]:
     number, sent, done, succeeded = requests
     return number, sent + by_ns, done + by_ns, succeeded
 
 
-def _joined(logs: Sequence[tuple[Any, ...] | None]) -> Any:
+def _join_logs(logs: Sequence[tuple[Any, ...] | None]) -> Any:
     """The columns of all logs joined, or None if one log was not kept."""
     kept = [log for log in logs if log is not None]
     if len(kept) < len(logs):
@@ -186,7 +186,7 @@ def _joined(logs: Sequence[tuple[Any, ...] | None]) -> Any:
     return tuple(np.concatenate(columns) for columns in zip(*kept, strict=True))
 
 
-def joined(
+def join_outcomes(
     outcomes: Sequence[LoadOutcome], recorder: Recorder, warmup: Recorder, started_ns: int
 ) -> LoadOutcome:
     """The outcome of a load of one class that was sent in turns, as if the turns had followed one

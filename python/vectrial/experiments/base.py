@@ -31,7 +31,7 @@ from vectrial.model.placement import Limits
 from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Searcher, Store
 from vectrial.model.trial import Scope
-from vectrial.workload.in_turns import TurnLoad
+from vectrial.workload.turn_load import TurnLoad
 
 if TYPE_CHECKING:
     from vectrial.analysis.run_data import RunData
@@ -52,15 +52,15 @@ MOST_POINTS = 10_000
 Numbers = Annotated[tuple[Clients, ...], BeforeValidator(as_list), Bound(min_length=1)]
 #: A value of a search parameter, or a list of them: a grid.
 Values = list[int | float | str | bool] | int | float | str | bool
-#: What the searches of an experiment bring back: one, or a list to measure each.
+#: The parts of rows that searches return: one value, or a list to measure each.
 Returns = Annotated[tuple[Returning, ...], BeforeValidator(as_list), Bound(min_length=1)]
 
 
 @dataclass(frozen=True)
 class Target:
     """A store with an index, the data it is loaded with, and the lane of its requests: everything
-    that a plan knows of the place where an experiment runs. nodes: of its cluster; hosts: each on
-    a host of its own."""
+    that a plan knows of the place where an experiment runs. nodes: number of nodes of its cluster;
+    hosts: each node is on a host of its own."""
 
     store: type[Store]
     index: Index
@@ -120,7 +120,7 @@ class Experiment(ExactModel, ABC):
     only_with: ClassVar[Mapping[str, str]] = {}
     #: Metrics of this experiment, in addition to those of `model.results_schema.METRICS`.
     metrics: ClassVar[tuple[MetricName, ...]] = ()
-    #: Where its sections stand among those of other experiments: the lowest comes first.
+    #: Order of its sections among those of other experiments; the lowest comes first.
     place: ClassVar[int] = 100
     #: The module that makes its sections of a report: a function `sections` takes the run, the
     #: experiment's points in it, and the looks of series in figures (None: no figures). It is named
@@ -128,7 +128,7 @@ class Experiment(ExactModel, ABC):
     report: ClassVar[str] = ""
     #: Its section of a report, where its figures fit one table; it comes after those of `report`.
     sheet: ClassVar[Sheet | None] = None
-    #: It looks at what was loaded before the gate has put its questions to it.
+    #: It measures the loaded store before the gate has sent requests to it.
     before_gate: ClassVar[bool] = False
     #: It searches before what counts by itself: the server is not warmed up for it.
     warms_up: ClassVar[bool] = False
@@ -155,7 +155,7 @@ class Experiment(ExactModel, ABC):
     lanes: ClassVar[frozenset[Lane] | None] = None
 
     @model_validator(mode="after")
-    def _ends_after_it_may(self) -> Self:
+    def _check_max_s(self) -> Self:
         """Raise if `max_s` would end a phase before the `min_s` that was asked for."""
         least, most = getattr(self, "min_s", None), getattr(self, "max_s", None)
         asked = "min_s" in self.model_fields_set
@@ -175,7 +175,7 @@ class Experiment(ExactModel, ABC):
 
     @classmethod
     def summary(cls) -> str:
-        """What the experiment measures: the first paragraph of its class's docstring."""
+        """The summary of the experiment: the first paragraph of its class's docstring."""
         return " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
 
     def supported_lanes(self) -> frozenset[Lane] | None:
@@ -229,7 +229,7 @@ class Experiment(ExactModel, ABC):
         if cls.report:
             found += import_module(cls.report).sections(run, run.select(cls.name), looks)
         if cls.sheet is not None:
-            found += sections.of_sheet(cls.name, cls.sheet, run, looks)
+            found += sections.sheet_sections(cls.name, cls.sheet, run, looks)
         return found
 
     @abstractmethod
@@ -369,13 +369,13 @@ def refuse_library(target: Target, clients: int, work: str) -> None:
         raise Unsupported(f"{target.name} is a library: one client {work}")
 
 
-def looking_for(store: Store, context: Context, point: Mapping[str, Any]) -> Searcher:
+def row_searcher(store: Store, context: Context, point: Mapping[str, Any]) -> Searcher:
     """A search for rows by their own vectors. Each row is its own nearest neighbour, so only a few
     are requested, whatever the suite's k: some stores refuse a k beyond their search effort."""
     return store.searcher(min(context.k, _LOOKED_AT), search_params(context, point))
 
 
-def seeing_writes(context: Context, point: Mapping[str, Any]) -> OperatingPoint:
+def point_with_fresh_reads(context: Context, point: Mapping[str, Any]) -> OperatingPoint:
     """The point, with the setting that lets searches see every change acknowledged before them, if
     the store has one and the point does not set it."""
     strong = context.store.capabilities.indexes[context.index.kind].strong_consistency_params

@@ -27,7 +27,7 @@ from vectrial.workload.python.timed import describe
 
 #: Seconds until a server that is ready finds a neighbour, at most; and between two questions.
 _ANSWERS_S, _POLL_S = 120.0, 0.05
-#: A second is steady when its median latency is at most so many times that of the warm server.
+#: Largest ratio of a steady second's median latency to that of the warm server.
 _STEADY = 1.1
 _METRICS = (
     MetricName("restart_s", "s", "lower", "until the server was ready again", "Ready"),
@@ -66,11 +66,11 @@ _SHEET = Sheet(
 
 
 class ColdStart(Experiment):
-    """Search a warm server, stop it, start it again and search at once; then once more with nothing
-    of its files in the page cache, which needs `data_disk` in [placement].
+    """Search a warm server, stop it, start it again and search at once. Then repeat this with a
+    page cache that holds none of its files, which needs `data_disk` in [placement].
 
-    search: search parameters; lists are grids. clients: of the closed loop. duration_s: of each
-    phase.
+    search: search parameters; lists are grids. clients: closed-loop clients. duration_s: seconds of
+    each phase.
     """
 
     name: ClassVar[str] = "cold_start"
@@ -94,7 +94,7 @@ class ColdStart(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         context.store.flush()
-        warm = self._searched(context, point, "warm", 1000)
+        warm = self._search_phase(context, point, "warm", 1000)
         yield warm
         for how in (Crash.RESTART, Crash.COLD):
             context.progress(0, 1, f"{how}: the server is started again")
@@ -114,18 +114,18 @@ class ColdStart(Experiment):
             store = type(context.store)(context.store.location, address)
             store.durability = context.store.durability
             try:
-                _until_it_answers(context, store, point)
+                _wait_for_answer(context, store, point)
                 answered = time.monotonic()
                 held = replace(context, store=store, address=address)
-                phase = self._searched(held, point, str(how), 0)
+                phase = self._search_phase(held, point, str(how), 0)
                 phase.metrics |= {"restart_s": ready - began, "first_answer_s": answered - ready}
-                _beside(phase, warm)
+                _add_ratios(phase, warm)
                 yield phase
-                phase.look()
+                phase.judge_pending()
             finally:
                 store.close()
 
-    def _searched(
+    def _search_phase(
         self, context: Context, point: Mapping[str, Any], name: str, warmup: int
     ) -> Phase:
         load = ClosedLoop(self.clients, self.duration_s, self.duration_s)
@@ -136,7 +136,7 @@ class ColdStart(Experiment):
         return 3 * self.duration_s + 20.0
 
 
-def _until_it_answers(context: Context, store: Store, point: Mapping[str, Any]) -> None:
+def _wait_for_answer(context: Context, store: Store, point: Mapping[str, Any]) -> None:
     """Open the store, and search until an answer has neighbours.
 
     Raises:
@@ -155,9 +155,9 @@ def _until_it_answers(context: Context, store: Store, point: Mapping[str, Any]) 
     raise StoreError(f"no answer within {_ANSWERS_S:g} s of its start: {why}")
 
 
-def _beside(phase: Phase, warm: Phase) -> None:
+def _add_ratios(phase: Phase, warm_phase: Phase) -> None:
     """Add to a phase how its figures compare with those of the warm server."""
-    usual, own = warm.metrics.get("latency_p50"), phase.metrics.get("latency_p50")
+    usual, own = warm_phase.metrics.get("latency_p50"), phase.metrics.get("latency_p50")
     if not usual or own is None:
         phase.missing |= dict.fromkeys(("steady_after_s", "p50_to_warm"), "no operation succeeded")
         return

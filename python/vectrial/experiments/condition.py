@@ -110,31 +110,31 @@ class Condition(Experiment):
         if can.filters_need_index and arms.pop("off", None) is not None:
             for name in wanted:
                 about = {"condition": name, "payload_index": "off", "limit": self.limit}
-                yield _missing("find", "store", about, "finds by no column without an index")
+                yield _missing_phase("find", "store", about, "finds by no column without an index")
         with ExitStack() as held:
             stores = {}
             for label, indexed in arms.items():
                 store = held.enter_context(context.second_store(f"condition-{label}"))
                 schema = generated_columns.schema_of(context, table, indexed=indexed)
-                generated_columns.fill(context, store, dataset, schema)
+                generated_columns.load_collection(context, store, dataset, schema)
                 stores[label] = store
             scans = can.scan and (self.client_scan or not can.find)
             context.progress(0, 1, "condition: warming up")
-            first = [one for made in wanted.values() for one in made[: _first(made)]]
+            first = [one for made in wanted.values() for one in made[: _warm_up_count(made)]]
             warm = {
                 label: self._warm_up(store, first if can.find else [], scans)
                 for label, store in stores.items()
             }
             for turn, (name, made) in enumerate(wanted.items()):
-                wheres = made[_first(made) :][: self.samples]
+                wheres = made[_warm_up_count(made) :][: self.samples]
                 for label in list(stores) if (context.seed + turn) % 2 else list(reversed(stores)):
                     about = {"condition": name, "payload_index": label, "limit": self.limit}
                     if self.client_scan and not scans:
-                        yield _missing(
+                        yield _missing_phase(
                             "client_scan", "client", about, "the store does not read out its rows"
                         )
                     asked = (context, stores[label], dataset, wheres, about)
-                    for phase in self._measured(*asked, finds=bool(can.find), scans=scans):
+                    for phase in self._measure(*asked, finds=bool(can.find), scans=scans):
                         phase.metrics |= warm[label]
                         yield phase
 
@@ -154,7 +154,7 @@ class Condition(Experiment):
                 errors += 1
         return {"warmup_count": float(len(calls)), "warmup_errors": float(errors)}
 
-    def _measured(
+    def _measure(
         self,
         context: Context,
         store: Store,
@@ -172,7 +172,7 @@ class Condition(Experiment):
         if scans:
             assert dataset.metadata is not None
             names = generated_columns.schema_of(context, dataset.metadata, indexed=False).columns
-            chosen_here = partial(_chosen_here, store, names, limit=self.limit)
+            chosen_here = partial(_filter_in_client, store, names, limit=self.limit)
             ways.append(("client_scan", "client", chosen_here))
         for name, by, call in ways:
             phase, answers = timed_operations(
@@ -195,7 +195,7 @@ class Condition(Experiment):
     ) -> None:
         assert dataset.metadata is not None
         done = int(phase.metrics["count"] or 0)
-        right = generated_columns.right_answers(
+        right = generated_columns.count_right_answers(
             dataset.ids, dataset.metadata, wheres, answers, self.limit
         )
         phase.metrics |= {"verified": float(done), "ineffective": float(done - right)}
@@ -212,20 +212,20 @@ class Condition(Experiment):
         return float(len(self.indexed))
 
 
-def _missing(name: str, by: str, about: Mapping[str, Any], why: str) -> Phase:
+def _missing_phase(name: str, finder: str, about: Mapping[str, Any], why: str) -> Phase:
     """Phase recorded for a way of finding rows that a store lacks."""
     now = perf_counter_ns()
-    phase = Phase(name, now, now, {**about, "by": by})
+    phase = Phase(name, now, now, {**about, "by": finder})
     phase.missing |= dict.fromkeys(_TOLD, f"unsupported: {why}")
     return phase
 
 
-def _first(made: Sequence[Filter]) -> int:
+def _warm_up_count(conditions: Sequence[Filter]) -> int:
     """Number of conditions of a kind that run before the clock starts."""
-    return min(_WARM_UP, int(_WARM_UP_SHARE * len(made)))
+    return min(_WARM_UP, int(_WARM_UP_SHARE * len(conditions)))
 
 
-def _chosen_here(
+def _filter_in_client(
     store: Store, names: Mapping[str, str], where: Filter, limit: int
 ) -> NDArray[np.int64]:
     """Read every row with its vector, as a client must if the store does not help.

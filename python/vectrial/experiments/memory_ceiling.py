@@ -79,8 +79,8 @@ class MemoryCeiling(Experiment):
     `[placement]`: a group that is made later would not hold what was loaded before.
 
     ceilings: falling shares of the resident memory.
-    clients: of the closed loop, in the native lane. search: search parameters; lists are grids.
-    duration_s: of each step; at most three seconds, so that what a server did before it
+    clients: closed-loop clients, in the native lane. search: search parameters; lists are grids.
+    duration_s: seconds of each step; at most three seconds, so that what a server did before it
         ended is reported before the trial is given up.
     """
 
@@ -106,7 +106,7 @@ class MemoryCeiling(Experiment):
 
     @field_validator("ceilings")
     @classmethod
-    def _falling(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+    def _check_falling(cls, value: tuple[float, ...]) -> tuple[float, ...]:
         if value[-1] <= 0 or any(one <= other for one, other in pairwise(value)):
             raise ValueError("shares of the resident memory fall from one to the next, above 0")
         return value
@@ -119,16 +119,16 @@ class MemoryCeiling(Experiment):
         if limit is None or resident is None:
             raise Unsupported("its server does not run on this machine")
         limit(None)  # refused before anything is measured
-        yield self._searched(context, point, "unlimited")
+        yield self._search_phase(context, point, "unlimited")
         try:
             for ceiling in self.ceilings:
                 limit_bytes = int(ceiling * resident)
                 try:
                     limit(limit_bytes)
                 except Unsupported as refusal:
-                    yield _refused(ceiling, limit_bytes, str(refusal), context, point)
+                    yield _unsearched_step(ceiling, limit_bytes, str(refusal), context, point)
                     return
-                phase = self._searched(context, point, "step")
+                phase = self._search_phase(context, point, "step")
                 _describe(phase, ceiling, limit_bytes, resident)
                 failed = phase.metrics.get("errors") or 0.0
                 if failed <= _GIVEN_UP * (failed + (phase.metrics.get("count") or 0.0)):
@@ -144,7 +144,7 @@ class MemoryCeiling(Experiment):
             with suppress(Unsupported):  # one that has ended has no limit
                 limit(None)
 
-    def _searched(self, context: Context, point: Mapping[str, Any], name: str) -> Phase:
+    def _search_phase(self, context: Context, point: Mapping[str, Any], name: str) -> Phase:
         load = ClosedLoop(int(point["clients"]), self.duration_s, self.duration_s)
         warmup = _FIRST if name == "unlimited" else _LATER
         return dispatch.search(context, point, load, warmup_queries=warmup, name=name)
@@ -162,7 +162,7 @@ def _describe(phase: Phase, ceiling: float, limit_bytes: int, resident: int) -> 
     }
 
 
-def _refused(
+def _unsearched_step(
     ceiling: float, limit_bytes: int, why: str, context: Context, point: Mapping[str, Any]
 ) -> Phase:
     """A step that was not searched, with the reason."""

@@ -17,12 +17,12 @@ from vectrial.document.sheet import LATENCY, Sheet, metric
 from vectrial.experiments.base import (
     Experiment,
     Target,
+    point_with_fresh_reads,
     refuse_library,
     search_points,
-    seeing_writes,
 )
 from vectrial.experiments.common import mixed_open_loop
-from vectrial.experiments.common.live_set import TimedAnswer, Version, judge, unjudged
+from vectrial.experiments.common.live_set import TimedAnswer, Version, judge, mark_unjudged
 from vectrial.experiments.common.mixed_open_loop import DELETE, INSERT, KINDS, SEARCH, UPDATE
 from vectrial.model.capabilities import Params
 from vectrial.model.context import Context, search_params
@@ -34,7 +34,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.results_schema import MetricName
 from vectrial.model.store import Hits, Searcher
 from vectrial.workload.ingest import make_batch
-from vectrial.workload.python.timed import Sample, record_operation, timed, timed_search
+from vectrial.workload.python.timed import Sample, call_timed, record_operation, timed_search
 from vectrial.workload.record import PhaseStart, phase_of
 
 #: Clients at set rates, unless the suite says.
@@ -104,15 +104,15 @@ class Mixed(Experiment):
     lane. What is alive at a search is known but for the writes under way: recall is between
     `recall_mean_lower` and `recall_mean`, and only a row certainly dead is wrong.
 
-    operations: in all; searches, inserts, updates, deletes: their shares, in any unit.
+    operations: total number; searches, inserts, updates, deletes: their shares, in any unit.
     max_s: no request is sent later than this.
     rates: requests per second by kind: search, and insert, update or delete; no shares then.
-    duration_s: of these. arrivals: "poisson" (seeded) or "constant".
+    duration_s: seconds of such a load. arrivals: "poisson" (seeded) or "constant".
     clients: in the sdk lane clients with a connection of their own each; in the native lane
-        connections of each kind, where one carries a single request at a time. Unless given 8; a
-        library has one client.
-    search: search parameters (no lists); what lets searches see every acknowledged change is among
-        them where the store has a setting for it.
+        connections of each kind, if a connection carries a single request at a time. Default: 8;
+        a library has one client.
+    search: search parameters (no lists). If the store has a setting that lets searches see every
+        acknowledged change, it is added.
     """
 
     name: ClassVar[str] = "mixed"
@@ -139,7 +139,7 @@ class Mixed(Experiment):
     search: dict[str, int | float | str | bool] = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _changes(self) -> Mixed:
+    def _check_has_changes(self) -> Mixed:
         if self.rates is not None:
             if SEARCH not in self.rates or len(self.rates) < 2:
                 raise ValueError("rates are of search, and of insert, update or delete")
@@ -201,15 +201,15 @@ class Mixed(Experiment):
 
     def _phases(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         if self.rates is None:
-            yield from self._in_order(context, point)
+            yield from self._run_script(context, point)
             return
         clients = int(point["clients"])
         mix = mixed_open_loop.OpenLoopMix(self._rates(), self.duration_s, self.arrivals, clients)
         yield from mixed_open_loop.run(context, point, mix)
 
-    def _in_order(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        point = seeing_writes(context, point)
-        script = _script(self, context)
+    def _run_script(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
+        point = point_with_fresh_reads(context, point)
+        script = _draw_script(self, context)
         warmup = context.dataset.queries[: mixed_open_loop.WARMUP]
         store, params = context.store, search_params(context, point)
         search = store.searcher(context.k, params)
@@ -285,10 +285,10 @@ class Mixed(Experiment):
                 if sample.result is not None:
                     answers[at] = sample.result[0]
             elif kind == DELETE:
-                sample = timed(store.delete, np.array([subject], dtype=np.int64))
+                sample = call_timed(store.delete, np.array([subject], dtype=np.int64))
             else:
                 write = store.insert if kind == INSERT else store.upsert
-                sample = timed(write, script.batch(context, at))
+                sample = call_timed(write, script.batch(context, at))
             record_operation(recorders[kind], sample)
             done = sample.done_ns
             if kind != SEARCH:
@@ -309,7 +309,7 @@ def _settled_search(
     """The first search after a write, and its searcher, to be used until the next write. The
     searcher is made outside the clock; the writes are made visible within it. If the searcher
     cannot be made, that is an error of the search."""
-    made = timed(lambda k: context.store.searcher(k, params), context.k)
+    made = call_timed(lambda k: context.store.searcher(k, params), context.k)
     searcher = made.result
     if searcher is None:
         return Sample(made.sent_ns, made.done_ns, None, made.failure), None
@@ -331,7 +331,7 @@ def _judge(
 ) -> None:
     """Record recall and dead answers, unless writes were lost."""
     if lost:
-        unjudged(phase, f"{lost} writes failed: what is there is not known")
+        mark_unjudged(phase, f"{lost} writes failed: what is there is not known")
         return
     versions = [one for own in script.versions.values() for one in own]
     found = [TimedAnswer(script.subjects[at], (at, at), ids) for at, ids in answers.items()]
@@ -342,8 +342,8 @@ def _judge(
 class _Script:
     """Operations in their order, made before the clock starts.
 
-    subjects: of a search the query's number, else the row's id.
-    versions: of every row that a write touches, in order; the first is the dataset's own.
+    subjects: for a search the query's number, else the row's id.
+    versions: vectors of every row that a write touches, in order; the first is the dataset's own.
     rows: id → position in the dataset of the row whose metadata it has.
     """
 
@@ -370,11 +370,13 @@ class _Script:
         del self.kinds[at:], self.subjects[at:]
 
 
-def _script(asked: Mixed, context: Context) -> _Script:
+def _draw_script(experiment: Mixed, context: Context) -> _Script:
     """Draw the operations, and track which rows are alive."""
     dataset, rng = context.dataset, np.random.default_rng(context.seed)
-    shares = np.array([asked.searches, asked.inserts, asked.updates, asked.deletes])
-    drawn = rng.choice(len(KINDS), asked.operations, p=shares / shares.sum())
+    shares = np.array(
+        [experiment.searches, experiment.inserts, experiment.updates, experiment.deletes]
+    )
+    drawn = rng.choice(len(KINDS), experiment.operations, p=shares / shares.sum())
     script = _Script([], [], {}, {}, {})
     live = dataset.ids.tolist()
     position = {id_: row for row, id_ in enumerate(live)}

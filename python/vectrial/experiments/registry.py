@@ -1,7 +1,7 @@
-"""The experiments there are.
+"""The registry of experiments.
 
-An experiment announces itself with an entry point in the group `vectrial.experiments`, here and in
-other people's packages alike: see `vectrial.util.plugins`. The measuring process gets
+An experiment is registered by an entry point in the group `vectrial.experiments`, in Vectrial's
+package or in any other: see `vectrial.util.plugins`. The measuring process gets
 `reference(experiment)` and calls `resolve`, since a store's own environment has no entry points.
 """
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from vectrial.experiments.base import Experiment
-from vectrial.model.results_schema import MetricName, with_own
+from vectrial.model.results_schema import MetricName, metrics_with
 from vectrial.util.plugins import Plugins
 
 
-def _named(name: str, found: object) -> type[Experiment]:
+def _check_experiment(name: str, found: object) -> type[Experiment]:
     if not (isinstance(found, type) and issubclass(found, Experiment)):
         raise ValueError("is not a subclass of vectrial.experiments.base.Experiment")
     if found.name != name:
@@ -23,12 +23,14 @@ def _named(name: str, found: object) -> type[Experiment]:
 
 
 #: Every registered experiment, by name.
-EXPERIMENTS: Plugins[type[Experiment]] = Plugins("vectrial.experiments", "experiment", _named)
+EXPERIMENTS: Plugins[type[Experiment]] = Plugins(
+    "vectrial.experiments", "experiment", _check_experiment
+)
 
 
 def all_metrics() -> Mapping[str, MetricName]:
     """Every metric that a run may hold: shared metrics, and each experiment's own."""
-    return with_own(m for kind in EXPERIMENTS.working()[0].values() for m in kind.metrics)
+    return metrics_with(m for kind in EXPERIMENTS.working()[0].values() for m in kind.metrics)
 
 
 def replacement(name: str) -> str | None:

@@ -24,7 +24,7 @@ from vectrial.experiments.base import (
     refuse_threads,
     search_points,
 )
-from vectrial.experiments.common.sizes import checked, resolved
+from vectrial.experiments.common.sizes import check_sizes, resolve_sizes
 from vectrial.model import workload
 from vectrial.model.capabilities import Returning
 from vectrial.model.context import Context
@@ -57,7 +57,7 @@ def _size_figure(run: RunData, facet: Facet, points: Sequence[Point], looks: Loo
             "Median latency of a search. Each marker is a separate collection, loaded and "
             "indexed alone. A line that rises with the rows is a full scan.",
             f"Latency of a search against rows on {facet.dataset}.",
-            growth.against_size(points, "latency_p50", looks),
+            growth.chart_by_size(points, "latency_p50", looks),
             run.ordered(points),
         )
     ]
@@ -85,10 +85,10 @@ class Search(Experiment):
 
     search: search parameters, each a value or a list; those that an index does not have are left
         out for it.
-    returns: what comes with each row found: "ids", "metadata" or "vectors"; or a list of them.
+    returns: parts returned of each row: "ids", "metadata" or "vectors"; or a list of them.
     sizes: parts of the dataset, each loaded alone and searched: fractions of the rows (at most 1)
         or numbers of rows; all rows are measured as well.
-    least: sizes below so many rows are left out.
+    least: sizes with fewer rows than this are left out.
 
     Closed loop (without `rates` and `trace`):
     clients: each sends its next search when the last one is answered.
@@ -100,7 +100,8 @@ class Search(Experiment):
     arrivals: "poisson" (seeded), "constant", or "trace".
     trace: arrival times in seconds, ascending: a list, or the path of a file with one in each
         line. It is played at its own pace, or stretched to each of `rates` where these are given.
-    duration_s: of each phase, after the warm-up (10 s); a trace ends earlier when it is over.
+    duration_s: seconds of each phase, after the warm-up (10 s); a trace ends earlier when it is
+        over.
     in_flight: requests in flight at most; an arrival that finds no room waits, and is counted. In
         the sdk lane, clients: at most 64, in threads of as many processes as there are cores; in
         the embedded lane, 64 threads of one process, or one where a store allows no more.
@@ -138,7 +139,7 @@ class Search(Experiment):
     trace: tuple[float, ...] = ()
     in_flight: InFlight = workload.IN_FLIGHT
 
-    _sizes = field_validator("sizes")(checked)
+    _sizes = field_validator("sizes")(check_sizes)
 
     @field_validator("rates")
     @classmethod
@@ -165,11 +166,13 @@ class Search(Experiment):
             raise ValueError("not a file of times in seconds, one in each line") from None
 
     @model_validator(mode="after")
-    def _fits(self) -> Search:
+    def _check_fits(self) -> Search:
         times, given = self.trace, self.model_fields_set
         if (self.arrivals == "trace") != bool(times):
             raise ValueError('arrivals = "trace" goes with a trace, and a trace with it')
-        for name in ("clients", "min_s", "max_s") if self.open else ("arrivals", "in_flight"):
+        for name in (
+            ("clients", "min_s", "max_s") if self.is_open_loop else ("arrivals", "in_flight")
+        ):
             if name in given:
                 other = "clients" if name in ("arrivals", "in_flight") else "rates"
                 raise ValueError(f"{name} does not go with {other}: rates are an open loop")
@@ -178,13 +181,13 @@ class Search(Experiment):
         return self
 
     @property
-    def open(self) -> bool:
+    def is_open_loop(self) -> bool:
         """True if arrivals follow a schedule, which does not wait for answers."""
         return bool(self.rates or self.trace)
 
     def points(self, target: Target) -> list[OperatingPoint]:
         found = search_points(target, self.search, self.returns)
-        if self.open:
+        if self.is_open_loop:
             rates = dict.fromkeys(self.rates or (self._own_rate(),))
             found = [point.with_parameters(rate=rate) for rate in rates for point in found]
         else:
@@ -192,7 +195,7 @@ class Search(Experiment):
         if not self.sizes:
             return found
         rows = target.data.rows
-        counts = resolved(self.sizes, rows, least=min(rows, self.least))
+        counts = resolve_sizes(self.sizes, rows, least=min(rows, self.least))
         return [point.with_parameters(rows=count) for count in counts for point in found]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
@@ -205,7 +208,7 @@ class Search(Experiment):
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """Number of clients at the point; None for an open loop."""
-        return None if self.open else int(point.get("clients", 1))
+        return None if self.is_open_loop else int(point.get("clients", 1))
 
     def _own_rate(self) -> float:
         """Arrivals per second of the trace at its original pace."""
@@ -219,9 +222,9 @@ class Search(Experiment):
         """Hash of the trace's arrival times, which keeps results under two traces distinct."""
         return hashlib.sha256(np.array(self.trace).tobytes()).hexdigest()[:8]
 
-    def offered(self, point: Mapping[str, Any]) -> workload.Load:
+    def load_at(self, point: Mapping[str, Any]) -> workload.Load:
         """The load at a point."""
-        if not self.open:
+        if not self.is_open_loop:
             own = self.duration_s
             least_s, most_s = (self.min_s, self.max_s) if own is None else (own, own)
             return workload.ClosedLoop(int(point.get("clients", 1)), min_s=least_s, max_s=most_s)
@@ -237,12 +240,12 @@ class Search(Experiment):
     def takes_turns(self, point: Mapping[str, Any], lane: Lane) -> bool:
         """True for closed-loop clients, and for the engine's arrivals unless they follow a
         trace."""
-        return not self.open or (lane is Lane.NATIVE and not self.trace)
+        return not self.is_open_loop or (lane is Lane.NATIVE and not self.trace)
 
     def turn_time(self, point: Mapping[str, Any]) -> TurnTime:
         """The time of turns. An open loop has longer slices: few of their requests wait at the
         end."""
-        if self.open:
+        if self.is_open_loop:
             return TurnTime(self.duration_s or _OPEN_S, _OPEN_SLICE_S)
         return super().turn_time(point)
 
@@ -250,11 +253,11 @@ class Search(Experiment):
         yield SearchLoad(
             context,
             point,
-            self.offered(point),
+            self.load_at(point),
             warmup_queries=self.warmup_queries,
             role=Role.SEARCH,
         )
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
         """The duration, or one and a half times the least time."""
-        return 0.5 + (self.duration_s or (_OPEN_S if self.open else self.min_s * 1.5))
+        return 0.5 + (self.duration_s or (_OPEN_S if self.is_open_loop else self.min_s * 1.5))

@@ -11,7 +11,12 @@ from pydantic import Field
 from vectrial.document.sheet import LATENCY, SETTING, Sheet, metric
 from vectrial.experiments.base import Experiment, Numbers, Target, Values
 from vectrial.experiments.common.builder import Builder
-from vectrial.experiments.common.row_parts import apart_from_neighbours, insert, part, share_points
+from vectrial.experiments.common.row_parts import (
+    insert,
+    share_points,
+    split_non_neighbours,
+    take_rows,
+)
 from vectrial.model.context import Context
 from vectrial.model.inputs import PositiveSeconds, Share, Warmup
 from vectrial.model.lane import Lane
@@ -89,10 +94,12 @@ class SearchDuringBuild(Experiment):
     of them are there. If too few are left over, the last queries of the dataset are not asked.
 
     added: shares of all rows that are inserted while searching; the others are there before.
-    clients: of the closed loop, in the native lane. search: search parameters; lists are grids.
-    duration_s: of the idle phases. max_s: the searches end then, even if the index is not built.
-    warmup_queries: of each client before each phase, for at most five seconds: a server that
-        compiles its code while it runs is slow at first, and would seem faster while it builds.
+    clients: closed-loop clients, in the native lane. search: search parameters; lists are grids.
+    duration_s: seconds of the idle phases. max_s: the searches end then, even if the index is not
+        built.
+    warmup_queries: warm-up of each client before each phase, for at most five seconds: a server
+        that compiles its code while it runs is slow at first, and would seem faster while it
+        builds.
     """
 
     name: ClassVar[str] = "search_during_build"
@@ -120,16 +127,16 @@ class SearchDuringBuild(Experiment):
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         dataset, store = context.dataset, context.store
         count = max(1, round(float(point["added"]) * dataset.rows))
-        context, rows = apart_from_neighbours(context, count)
+        context, rows = split_non_neighbours(context, count)
         others = np.setdiff1d(np.arange(dataset.rows), rows)
         store.create(context.schema, context.index)
-        insert(store, context, part(dataset, others), context.progress)
+        insert(store, context, take_rows(dataset, others), context.progress)
         ingest.finish(store, context.progress)
-        idle = self._searched(context, point, "idle")
+        idle = self._search_phase(context, point, "idle")
         yield idle
-        builder = Builder(context, part(dataset, rows))
+        builder = Builder(context, take_rows(dataset, rows))
         try:
-            phase = self._searched(context, point, "building", until=builder.has_ended)
+            phase = self._search_phase(context, point, "building", until=builder.has_ended)
         finally:
             builder.join()
         phase.metrics |= {
@@ -137,16 +144,16 @@ class SearchDuringBuild(Experiment):
             "added_s": builder.added_s,
             "indexed_s": builder.indexed_s,
         }
-        if not builder.in_time:
+        if not builder.has_finished_in_time:
             phase.remark("max_s was over before the index was built")
         for ratio, of in _RATIOS.items():
             one, other = phase.metrics.get(of), idle.metrics.get(of)
             if one and other:
                 phase.metrics[ratio] = one / other
         yield phase
-        yield self._searched(context, point, "idle_again")
+        yield self._search_phase(context, point, "idle_again")
 
-    def _searched(
+    def _search_phase(
         self,
         context: Context,
         point: Mapping[str, Any],

@@ -18,7 +18,7 @@ from vectrial.datasets.exact import exact_topk
 from vectrial.document.sheet import LATENCY, SETTING, Sheet, metric
 from vectrial.experiments.base import Experiment, Target, Values, as_list, search_points
 from vectrial.experiments.common.builder import Builder
-from vectrial.experiments.common.row_parts import insert, part
+from vectrial.experiments.common.row_parts import insert, take_rows
 from vectrial.model.context import Context
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.errors import Unsupported
@@ -72,7 +72,7 @@ _SHEET = Sheet(
 
 
 class Isolation(StrEnum):
-    """What keeps the tenants apart."""
+    """Ways to separate the tenants."""
 
     COLLECTION = "collection"
     PARTITION = "partition"
@@ -80,13 +80,13 @@ class Isolation(StrEnum):
 
 
 @dataclass(frozen=True)
-class _Shares:
+class _TenantRows:
     """Rows (positions) of each tenant, the largest first."""
 
     rows: tuple[NDArray[np.int64], ...]
 
     @property
-    def searched(self) -> int:
+    def searched_index(self) -> int:
         """Index of the searched tenant, the one of middle size."""
         return len(self.rows) // 2
 
@@ -99,8 +99,8 @@ class Tenants(Experiment):
 
     isolation: "collection", "partition" (where the store has them) or "filter". tenants: how many.
     added: share of the largest tenant's rows that come while the other is searched. search:
-    search parameters; lists are grids. clients: of the closed loop. duration_s: of the phase
-    alone. max_s: of the other, at most.
+    search parameters; lists are grids. clients: closed-loop clients. duration_s: seconds of the
+    phase alone. max_s: longest time of the other phase.
     """
 
     name: ClassVar[str] = "tenants"
@@ -150,33 +150,33 @@ class Tenants(Experiment):
             raise Unsupported(f"{target.name} does not store the rows of a column's values apart")
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        shares = _shares(context.dataset.rows, self.tenants, context.seed)
+        shares = _draw_tenant_rows(context.dataset.rows, self.tenants, context.seed)
         largest = shares.rows[0]
         held = largest[: max(1, round(len(largest) * (1 - self.added)))]
         added = largest[len(held) :]
         isolation = Isolation(point["isolation"])
         partitions = isolation is Isolation.PARTITION
         apart = isolation is Isolation.COLLECTION
-        place = self._in_collections if apart else partial(self._in_one, partitions)
+        place = self._separate_contexts if apart else partial(self._shared_contexts, partitions)
         with place(context, shares, held) as (quiet, noisy, where):
-            own = frozenset(quiet.dataset.ids[shares.rows[shares.searched]].tolist())
-            asked = _of_tenant(quiet, shares)
-            alone = self._searched(asked, point, "alone", where, own)
+            own = frozenset(quiet.dataset.ids[shares.rows[shares.searched_index]].tolist())
+            asked = _tenant_context(quiet, shares)
+            alone = self._search_phase(asked, point, "alone", where, own)
             yield alone
-            builder = Builder(noisy, part(noisy.dataset, added))
+            builder = Builder(noisy, take_rows(noisy.dataset, added))
             try:
-                beside = self._searched(asked, point, "beside", where, own, builder.has_ended)
+                beside = self._search_phase(asked, point, "beside", where, own, builder.has_ended)
             finally:
                 builder.join()
             _compare(beside, alone)
             beside.metrics["loaded_rows_per_s"] = len(added) / builder.added_s
-            if not builder.in_time:
+            if not builder.has_finished_in_time:
                 beside.remark("max_s was over before the rows were loaded")
             yield beside
 
     @contextmanager
-    def _in_collections(
-        self, context: Context, shares: _Shares, held: NDArray[np.int64]
+    def _separate_contexts(
+        self, context: Context, shares: _TenantRows, held: NDArray[np.int64]
     ) -> Iterator[tuple[Context, Context, Filter | None]]:
         """Contexts with each tenant in a collection of its own."""
         schema = Schema(context.dataset.dim, context.dataset.metric)
@@ -187,14 +187,16 @@ class Tenants(Experiment):
             for tenant, rows in enumerate(shares.rows):
                 store = stack.enter_context(context.second_store(f"tenant-{tenant}"))
                 store.create(schema, context.index)
-                insert(store, context, part(bare, held if tenant == 0 else rows), context.progress)
+                insert(
+                    store, context, take_rows(bare, held if tenant == 0 else rows), context.progress
+                )
                 ingest.finish(store, context.progress)
                 found.append(replace(context, store=store))
-            yield found[shares.searched], found[0], None
+            yield found[shares.searched_index], found[0], None
 
     @contextmanager
-    def _in_one(
-        self, partitions: bool, context: Context, shares: _Shares, held: NDArray[np.int64]
+    def _shared_contexts(
+        self, partitions: bool, context: Context, shares: _TenantRows, held: NDArray[np.int64]
     ) -> Iterator[tuple[Context, Context, Filter | None]]:
         """All tenants in one collection, with a column that names them and may partition it."""
         tenant_of = np.empty(context.dataset.rows, np.int64)
@@ -207,11 +209,11 @@ class Tenants(Experiment):
         store = context.store
         store.create(schema, context.index)
         first = np.sort(np.concatenate([held, *shares.rows[1:]]))
-        insert(store, context, part(dataset, first), context.progress)
+        insert(store, context, take_rows(dataset, first), context.progress)
         ingest.finish(store, context.progress)
-        yield context, context, Eq(_COLUMN, shares.searched)
+        yield context, context, Eq(_COLUMN, shares.searched_index)
 
-    def _searched(
+    def _search_phase(
         self,
         context: Context,
         point: Mapping[str, Any],
@@ -250,21 +252,21 @@ class Tenants(Experiment):
         return 1.5
 
 
-def _shares(rows: int, tenants: int, seed: int) -> _Shares:
+def _draw_tenant_rows(rows: int, tenants: int, seed: int) -> _TenantRows:
     """Rows of each tenant, drawn at random; sizes fall as 1/rank, and each tenant has at least
     ten."""
     weights = 1 / np.arange(1, tenants + 1)
     sizes = np.maximum(10, (weights / weights.sum() * (rows - 10 * tenants)).astype(int))
     order = np.random.default_rng([seed, tenants]).permutation(rows)
     ends = np.cumsum(sizes)
-    return _Shares(
+    return _TenantRows(
         tuple(np.sort(order[end - size : end]) for size, end in zip(sizes, ends, strict=True))
     )
 
 
-def _of_tenant(context: Context, shares: _Shares) -> Context:
+def _tenant_context(context: Context, shares: _TenantRows) -> Context:
     """The context with the truth of the searched tenant."""
-    rows = shares.rows[shares.searched]
+    rows = shares.rows[shares.searched_index]
     return replace(context, truth=partial(_truth, context.dataset, rows))
 
 
@@ -273,8 +275,8 @@ def _truth(dataset: Dataset, rows: NDArray[np.int64], k: int, where: Filters) ->
     return exact_topk(vectors, dataset.ids[rows], dataset.queries, dataset.metric, k)
 
 
-def _compare(beside: Phase, alone: Phase) -> None:
+def _compare(phase: Phase, idle: Phase) -> None:
     for ratio, of in (("p99_to_alone", "latency_p99"), ("qps_to_alone", "qps")):
-        one, other = beside.metrics.get(of), alone.metrics.get(of)
+        one, other = phase.metrics.get(of), idle.metrics.get(of)
         if one and other:
-            beside.metrics[ratio] = one / other
+            phase.metrics[ratio] = one / other

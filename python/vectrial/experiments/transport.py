@@ -17,7 +17,7 @@ from vectrial.engine.recorders import merge
 from vectrial.experiments.base import Experiment, Numbers, Target, refuse_library
 from vectrial.experiments.common.page_reads import check_reads, export
 from vectrial.experiments.common.readiness import finish
-from vectrial.experiments.common.sizes import Size, checked, resolved
+from vectrial.experiments.common.sizes import Size, check_sizes, resolve_sizes
 from vectrial.model.context import Context, Data
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.inputs import Count, PositiveSeconds, Seconds
@@ -32,8 +32,8 @@ from vectrial.workload.python.bulk_io import (
     PutScanLoop,
     TransferResult,
     alternate,
-    read_out,
-    together,
+    run_clients,
+    scan_repeatedly,
 )
 from vectrial.workload.python.sdk_process import opening_of
 from vectrial.workload.record import PhaseStart, phase_of
@@ -129,7 +129,7 @@ class Transport(Experiment):
     mixed_s: PositiveSeconds = 5.0
     mixed_rows: Count = 100
 
-    _sizes = field_validator("sizes")(checked)
+    _sizes = field_validator("sizes")(check_sizes)
 
     @model_validator(mode="after")
     def _nothing_put(self) -> Self:
@@ -149,7 +149,7 @@ class Transport(Experiment):
     def points(self, target: Target) -> list[dict[str, Any]]:
         _refuse_unread(target, self.operations)
         own = {} if self.batch_rows is None else {"batch_rows": self.batch_rows}
-        sizes = resolved(self.sizes, target.data.rows, whole=False)
+        sizes = resolve_sizes(self.sizes, target.data.rows, whole=False)
         mixed = {"mixed_s": self.mixed_s} if "mixed" in self.operations else {}
         return [
             {"rows": size, "clients": clients, **own, **(mixed if size == sizes[-1] else {})}
@@ -210,12 +210,12 @@ class Transport(Experiment):
         work = FullScan(np.sort(context.dataset.ids), self.page_rows, self.min_s)
         load_1m = os.getloadavg()[0]
         if clients == 1:
-            told = [read_out(context.store, work, began := _Began())]
+            told = [scan_repeatedly(context.store, work, began := _Began())]
             started = began.at_ns
         else:
             cores = context.certificate.placement.pins
             shares = [BulkClient(opening_of(context), work, cores)] * clients
-            started, told = together(shares, context.progress, "get")
+            started, told = run_clients(shares, context.progress, "get")
         phase = _phase("get", told, [one.gets for one in told], started, load_1m)
         phase.params = {**phase.params, "page_rows": self.page_rows, **_by(context)}
         seconds = (phase.ended_ns - phase.started_ns) / 1e9
@@ -248,7 +248,7 @@ class Transport(Experiment):
             else:
                 cores = context.certificate.placement.pins
                 shares = [BulkClient(opening_of(context, store), work, cores) for store in stores]
-                started, told = together(shares, context.progress, "mixed")
+                started, told = run_clients(shares, context.progress, "mixed")
             # Within: what taking the collections away costs is no part of it.
             puts, gets = [one.puts for one in told], [one.gets for one in told]
             phases = list[Phase]()

@@ -15,11 +15,11 @@ from vectrial.experiments.base import (
     Numbers,
     Target,
     Values,
-    looking_for,
+    point_with_fresh_reads,
     refuse_threads,
-    seeing_writes,
+    row_searcher,
 )
-from vectrial.experiments.common.row_parts import insert, part, share_points
+from vectrial.experiments.common.row_parts import insert, share_points, take_rows
 from vectrial.model.context import Context
 from vectrial.model.inputs import PositiveSeconds, Warmup
 from vectrial.model.lane import Lane
@@ -74,9 +74,9 @@ class UnindexedRows(Experiment):
     A search that sees every earlier write comes before the timed ones.
 
     unindexed: shares of the rows that are inserted last; 0: none, as a baseline.
-    clients: of the closed loop. search: search parameters; lists are grids.
-    duration_s: of each phase. warmup_queries: of each client before each phase, for at most five
-        seconds: a server that compiles its code while it runs is slow at first.
+    clients: closed-loop clients. search: search parameters; lists are grids.
+    duration_s: seconds of each phase. warmup_queries: warm-up of each client before each phase, for
+        at most five seconds: a server that compiles its code while it runs is slow at first.
     """
 
     name: ClassVar[str] = "unindexed_rows"
@@ -112,19 +112,19 @@ class UnindexedRows(Experiment):
         first = dataset.rows - round(float(point["unindexed"]) * dataset.rows)
         store.create(context.schema, context.index)
         rows = np.arange(dataset.rows)
-        insert(store, context, part(dataset, rows[:first]), context.progress)
+        insert(store, context, take_rows(dataset, rows[:first]), context.progress)
         ingest.finish(store, context.progress)
         if first < dataset.rows:
-            insert(store, context, part(dataset, rows[first:]), context.progress)
-        looking_for(store, context, seeing_writes(context, point))(dataset.queries[0])
-        yield self._searched(context, point, "as_inserted", {})
+            insert(store, context, take_rows(dataset, rows[first:]), context.progress)
+        row_searcher(store, context, point_with_fresh_reads(context, point))(dataset.queries[0])
+        yield self._search_phase(context, point, "as_inserted", {})
         if first < dataset.rows:
             started = perf_counter_ns()
             ingest.finish(store, context.progress)
             waited = {"index_wait_s": (perf_counter_ns() - started) / 1e9}
-            yield self._searched(context, point, "indexed", waited)
+            yield self._search_phase(context, point, "indexed", waited)
 
-    def _searched(
+    def _search_phase(
         self, context: Context, point: Mapping[str, Any], name: str, more: Mapping[str, float]
     ) -> Phase:
         """A phase of searches, with the number of rows that were not indexed when it began."""

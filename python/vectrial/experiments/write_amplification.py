@@ -11,7 +11,7 @@ from pydantic import Field
 
 from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target
-from vectrial.experiments.common.disk_usage import settled, sizes
+from vectrial.experiments.common.disk_usage import settled_phase, size_phase
 from vectrial.experiments.common.row_parts import insert
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
@@ -61,12 +61,12 @@ _SHEET = Sheet(
 
 class WriteAmplification(Experiment):
     """Load an empty store, let it flush, index and come to rest, delete a share of the rows, and
-    let it come to rest again. After each step: what its process has written since the start, over
-    the bytes that were inserted, and what is on disk.
+    let it come to rest again. Each step records the bytes that the store's process has written
+    since the start, divided by the bytes that were inserted, and the bytes on disk.
 
-    A server's processes are counted, with those that they have started; of a library it is the
-    process that calls it. Compaction is what the store does when it is asked to flush and build,
-    and by itself until its folders no longer change.
+    For a server, its processes and those that they started are counted; for a library, the process
+    that calls it. Compaction is the work of the store during flush and build, and afterwards until
+    its folders no longer change.
 
     deleted: the share of the rows; 0: none. settle_s: longest wait until nothing has changed for
         two seconds; 0: no wait.
@@ -95,22 +95,24 @@ class WriteAmplification(Experiment):
         store, dataset = context.store, context.dataset
         count = round(float(point["deleted"]) * dataset.rows)
         store.create(context.schema, context.index)
-        ledger = _Ledger(context, point)
+        ledger = _WrittenBytes(context, point)
         started = perf_counter_ns()
         insert(store, context, dataset, context.progress)
-        yield ledger.describe(sizes(context, "loaded", perf_counter_ns()), started, dataset.rows)
+        yield ledger.describe(
+            size_phase(context, "loaded", perf_counter_ns()), started, dataset.rows
+        )
         started = perf_counter_ns()
         ingest.finish(store, context.progress)
-        yield ledger.describe(settled(context, self.settle_s), started, dataset.rows)
+        yield ledger.describe(settled_phase(context, self.settle_s), started, dataset.rows)
         if not count:
             return
         rng, started = np.random.default_rng([context.seed, 11]), perf_counter_ns()
         store.delete(rng.choice(dataset.ids, count, replace=False))
         left = dataset.rows - count
-        yield ledger.describe(sizes(context, "deleted", perf_counter_ns()), started, left)
+        yield ledger.describe(size_phase(context, "deleted", perf_counter_ns()), started, left)
         started = perf_counter_ns()
         ingest.finish(store, context.progress)
-        phase = settled(context, self.settle_s)
+        phase = settled_phase(context, self.settle_s)
         phase.name = "compacted_again"
         yield ledger.describe(phase, started, left)
 
@@ -119,7 +121,7 @@ class WriteAmplification(Experiment):
         return 8.0 + rows * 20e-6
 
 
-class _Ledger:
+class _WrittenBytes:
     """The bytes inserted, and those written since it was made."""
 
     def __init__(self, context: Context, point: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from vectrial.gate import contents, filtering, reading, scratch
 from vectrial.gate.conditions import conditions
 from vectrial.gate.model import ExpectedRows, GateResult, GateResults, Subject
-from vectrial.model.refusals import alike
+from vectrial.model.refusals import indistinct_values
 from vectrial.model.trial import CheckResult, Scope
 
 __all__ = [
@@ -44,18 +44,18 @@ def run_gate(subject: Subject, folder: Path) -> list[GateResult]:
     """
     report = GateResults()
     rng = np.random.default_rng(subject.seed)
-    _loaded_rows(subject, report, rng)
+    _check_rows(subject, report, rng)
     if subject.read_only:
-        _reading_alone(subject, report, rng)
+        _check_filters_read_only(subject, report, rng)
         return report.results
     with report.check(*_BESIDE), scratch.small_store(subject, folder) as small:
         with report.check("metric_is_asked", "recall_floor"):
-            scratch.metric_and_floor(small, report)
-        _filters([_probe(subject, rng), _probe_beside(small)], report)
+            scratch.check_metric_and_floor(small, report)
+        _check_filters([_loaded_store_probe(subject, rng), _small_store_probe(small)], report)
         with report.check("updated_rows_found"):
-            scratch.updates(small, report, rng)
+            scratch.check_updates(small, report, rng)
         with report.check("deleted_rows_gone"):
-            scratch.deletes(small, report)
+            scratch.check_deletes(small, report)
     return report.results
 
 
@@ -63,42 +63,44 @@ def check_loaded_rows(subject: Subject) -> list[GateResult]:
     """Run the checks that read the loaded rows, including filtered searches and finds, but none
     that needs a second store."""
     report, rng = GateResults(), np.random.default_rng(subject.seed)
-    _loaded_rows(subject, report, rng)
-    _filters([_probe(subject, rng)], report)
+    _check_rows(subject, report, rng)
+    _check_filters([_loaded_store_probe(subject, rng)], report)
     return report.results
 
 
-def _loaded_rows(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
+def _check_rows(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
     with report.check("row_count"):
-        reading.row_count(subject, report)
+        reading.check_row_count(subject, report)
     with report.check("ids_round_trip"):
-        reading.round_trip(subject, report, rng)
+        reading.check_round_trip(subject, report, rng)
     if subject.at_node:
         with report.check("nodes_agree"):
-            reading.nodes_agree(subject, report, rng)
+            reading.check_nodes_agree(subject, report, rng)
     if subject.can.existing is not None and not subject.read_only:
         with report.check("index_is_asked"):
-            reading.index_is_asked(subject, report)
+            reading.check_index(subject, report)
     true_share = 0.0
     with report.check(*reading.ANSWER_CHECKS):
-        true_share = reading.answers(subject, report)
+        true_share = reading.check_answers(subject, report)
     with report.check("all_rows_kept"):
-        contents.all_rows(subject, report)
+        contents.check_all_rows(subject, report)
     with report.check("rows_found_by_search"):
-        contents.searchable(subject, report, true_share)
+        contents.check_searchable(subject, report, true_share)
 
 
-def _filters(probes: Sequence[filtering.FilterProbe], report: GateResults) -> None:
+def _check_filters(probes: Sequence[filtering.FilterProbe], report: GateResults) -> None:
     with report.check(*filtering.SEARCH_CHECKS):
-        filtering.searches(probes, report)
+        filtering.check_searches(probes, report)
     with report.check(filtering.FIND_CHECK):
-        filtering.finds(probes, report)
+        filtering.check_finds(probes, report)
 
 
-def _reading_alone(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
+def _check_filters_read_only(
+    subject: Subject, report: GateResults, rng: np.random.Generator
+) -> None:
     """Check filters on a collection that somebody else made. Checks that need another collection in
     its server are left out, with the reason."""
-    _filters([_probe(subject, rng)], report)
+    _check_filters([_loaded_store_probe(subject, rng)], report)
     known = {result.name for result in report.results}
     for name in _BESIDE:
         if name not in known:
@@ -106,17 +108,17 @@ def _reading_alone(subject: Subject, report: GateResults, rng: np.random.Generat
             report(name, None, why)
 
 
-def _probe_beside(small: Subject) -> filtering.FilterProbe:
+def _small_store_probe(small: Subject) -> filtering.FilterProbe:
     wheres = scratch.probe_filters(small)
     return filtering.FilterProbe(small, wheres, "on clustered rows", small.filtered_floor)
 
 
-def _probe(subject: Subject, rng: np.random.Generator) -> filtering.FilterProbe:
+def _loaded_store_probe(subject: Subject, rng: np.random.Generator) -> filtering.FilterProbe:
     """Filters on the loaded store, made from the dataset's own values."""
     wheres = []
     if subject.rows.metadata is not None:
         can = subject.can
-        fields = [field for field in subject.schema.fields if not alike(can, field)]
+        fields = [field for field in subject.schema.fields if not indistinct_values(can, field)]
         wheres = conditions(subject.rows.metadata, fields, can.filters | can.find, rng)
-    floor = subject.on_any_data(subject.filtered_floor)
+    floor = subject.adjust_floor(subject.filtered_floor)
     return filtering.FilterProbe(subject, wheres, "on the loaded rows", floor)

@@ -25,10 +25,11 @@ def conditions(
     `honoured` operators. No operator that these columns allow repeats before all have occurred; the
     same holds for columns."""
     made = [
-        list(_of_column(field, metadata.column(field.name), rng)) for field in fields[:MOST_COLUMNS]
+        list(_column_conditions(field, metadata.column(field.name), rng))
+        for field in fields[:MOST_COLUMNS]
     ]
     simple = [where for column in made for where in column if operators(where) <= honoured]
-    combined = [where for where in _combined(simple) if operators(where) <= honoured]
+    combined = [where for where in _combinations(simple) if operators(where) <= honoured]
     by_turns = [
         where
         for turn in range(max(map(len, made), default=0))
@@ -36,10 +37,10 @@ def conditions(
         for where in column[turn : turn + 1]
         if where in simple
     ]
-    return _varied(by_turns + combined)[:MOST_FILTERS]
+    return _operators_first(by_turns + combined)[:MOST_FILTERS]
 
 
-def _of_column(
+def _column_conditions(
     field: Field, column: pa.ChunkedArray[Any], rng: np.random.Generator
 ) -> Iterable[Filter]:
     """Conditions on one column. Each keeps the row from which its values were drawn."""
@@ -69,7 +70,7 @@ def _comparisons(
         yield In(field.name, tuple(dict.fromkeys(drawn)))
 
 
-def _combined(simple: Sequence[Filter]) -> Iterable[Filter]:
+def _combinations(simple: Sequence[Filter]) -> Iterable[Filter]:
     comparisons = [where for where in simple if not isinstance(where, IsNull)]
     if comparisons:
         yield Not(comparisons[0])
@@ -77,10 +78,10 @@ def _combined(simple: Sequence[Filter]) -> Iterable[Filter]:
         yield Or((comparisons[0], comparisons[-1]))
 
 
-def _varied(possible: Sequence[Filter]) -> list[Filter]:
+def _operators_first(conditions: Sequence[Filter]) -> list[Filter]:
     """The same filters in an order that puts the first of each operator before the others."""
     seen, first, rest = set[str](), list[Filter](), list[Filter]()
-    for where in possible:
+    for where in conditions:
         new = operators(where) - seen
         seen |= new
         (first if new else rest).append(where)

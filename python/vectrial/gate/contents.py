@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.gate.model import GateResults, Ids, Subject, Vectors
-from vectrial.gate.sought import NEIGHBOURS, Sought, look_for, loss_found, may_be_lost
+from vectrial.gate.row_search import NEIGHBOURS, RowSearch, detectable_loss, find_rows, most_lost
 from vectrial.model.metric import rounding_of
 from vectrial.stores.common.arrow import ids_of
 
@@ -26,13 +26,13 @@ SCAN_BYTES = 64 << 20
 _PAGE = 300
 
 
-def all_rows(subject: Subject, report: GateResults) -> None:
+def check_all_rows(subject: Subject, report: GateResults) -> None:
     """`all_rows_kept`: check every id if the store can be read quickly, else a sample of ids."""
     rows = subject.rows
     if subject.can.scan and rows.vectors.nbytes <= SCAN_BYTES:
-        read = _read_out(subject)
+        read = _read_all_ids(subject)
         if read is not None:
-            report("all_rows_kept", *_compared(read, rows.ids))
+            report("all_rows_kept", *_compare_ids(read, rows.ids))
             return
     if not subject.can.get:
         why = "the store cannot be read by id, and not read out"
@@ -45,10 +45,10 @@ def all_rows(subject: Subject, report: GateResults) -> None:
         missing += np.setdiff1d(page, ids_of(subject.store.get(page))).tolist()
         done += len(page)
     text = f"{done - len(missing):,} of {done:,} rows drawn at random are there by id"
-    report("all_rows_kept", not missing, _described(text, missing, done, len(rows.ids)))
+    report("all_rows_kept", not missing, _describe_lost(text, missing, done, len(rows.ids)))
 
 
-def _read_out(subject: Subject) -> Ids | None:
+def _read_all_ids(subject: Subject) -> Ids | None:
     """The ids of all rows; None if they do not arrive in time."""
     end, parts = time.perf_counter() + SCAN_S, [np.empty(0, np.int64)]
     with closing(_generator(subject)) as batches:
@@ -64,7 +64,7 @@ def _generator(subject: Subject) -> Generator[pa.RecordBatch, None, None]:
     yield from subject.store.scan()
 
 
-def _compared(read: NDArray[np.int64], written: NDArray[np.int64]) -> tuple[bool, str]:
+def _compare_ids(read: NDArray[np.int64], written: NDArray[np.int64]) -> tuple[bool, str]:
     missing, strange = np.setdiff1d(written, read), np.setdiff1d(read, written)
     twice = len(read) - len(np.unique(read))
     if not (len(missing) or len(strange) or twice):
@@ -75,7 +75,7 @@ def _compared(read: NDArray[np.int64], written: NDArray[np.int64]) -> tuple[bool
     )
 
 
-def searchable(subject: Subject, report: GateResults, true_share: float) -> None:
+def check_searchable(subject: Subject, report: GateResults, true_share: float) -> None:
     """`rows_found_by_search`: rows drawn at random are found by their own vectors.
 
     true_share: share of true neighbours that the loaded store returned at the generous setting. If
@@ -84,27 +84,27 @@ def searchable(subject: Subject, report: GateResults, true_share: float) -> None
     rows = subject.rows
     at = np.random.default_rng([subject.seed, 2]).permutation(len(rows.ids))[:MOST]
     expected = min(subject.k, NEIGHBOURS, len(rows.ids))
-    sought = look_for(
+    sought = find_rows(
         subject.store.searcher(expected, subject.generous()),
         rows.ids[at].tolist(),
         (np.asarray(rows.vectors[i], dtype=np.float32) for i in at),
-        lambda ids: vectors_of_loaded(subject, ids),
+        lambda ids: loaded_vectors(subject, ids),
         subject.schema.metric,
         expected=expected,
         budget_s=SEARCH_S,
         rounding=rounding_of(subject.can.scores[subject.schema.metric]),
     )
     structured = true_share >= subject.floor
-    floor = subject.floor if structured else subject.on_any_data(subject.floor)
-    allowed = 0 if subject.kind.exact else may_be_lost(sought.tried, floor)
+    floor = subject.floor if structured else subject.adjust_floor(subject.floor)
+    allowed = 0 if subject.kind.exact else most_lost(sought.tried, floor)
     report(
         "rows_found_by_search",
         len(sought.lost) <= allowed,
-        _searched(sought, allowed, len(rows.ids)),
+        _search_detail(sought, allowed, len(rows.ids)),
     )
 
 
-def vectors_of_loaded(subject: Subject, ids: Ids) -> Vectors:
+def loaded_vectors(subject: Subject, ids: Ids) -> Vectors:
     """Vectors (n, d) of loaded rows by id; NaN for ids that were never loaded."""
     at = subject.rows.positions(ids)
     found = np.array(subject.rows.vectors[np.maximum(at, 0)], dtype=np.float32)
@@ -112,17 +112,17 @@ def vectors_of_loaded(subject: Subject, ids: Ids) -> Vectors:
     return found
 
 
-def _searched(sought: Sought, allowed: int, of: int) -> str:
-    found = sought.tried - len(sought.lost)
-    text = f"{found:,} of {sought.tried:,} rows drawn at random are found by their own vectors"
+def _search_detail(search: RowSearch, allowed: int, total: int) -> str:
+    found = search.tried - len(search.lost)
+    text = f"{found:,} of {search.tried:,} rows drawn at random are found by their own vectors"
     if allowed:
         text += f", where {allowed:,} may be missed"
-    return _described(text, sought.lost, sought.tried, of)
+    return _describe_lost(text, search.lost, search.tried, total)
 
 
-def _described(text: str, lost: list[int], sample: int, of: int) -> str:
+def _describe_lost(text: str, lost: list[int], sample: int, total: int) -> str:
     if lost:
         return f"{text}; not, among others: {lost[:5]}"
-    if 0 < sample < of:
-        text += f"; a loss of {loss_found(sample):.2%} would have been seen with 95 %"
+    if 0 < sample < total:
+        text += f"; a loss of {detectable_loss(sample):.2%} would have been seen with 95 %"
     return text

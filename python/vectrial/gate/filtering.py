@@ -40,7 +40,7 @@ class FilterProbe:
     on: str
     floor: float
 
-    def usable(self, honoured: frozenset[str]) -> list[tuple[Filter, NDArray[np.bool_]]]:
+    def usable_filters(self, honoured: frozenset[str]) -> list[tuple[Filter, NDArray[np.bool_]]]:
         """The filters that use only `honoured` operators, each with the rows that it keeps."""
         metadata = self.subject.rows.metadata
         return [
@@ -51,7 +51,7 @@ class FilterProbe:
 
 
 @dataclass(frozen=True)
-class _Filtered:
+class _FilteredAnswer:
     """An answer under a filter. mask: rows that the filter keeps. right: ids of true neighbours."""
 
     where: Filter
@@ -60,7 +60,7 @@ class _Filtered:
     right: NDArray[np.int64]
 
 
-def searches(probes: Sequence[FilterProbe], report: GateResults) -> None:
+def check_searches(probes: Sequence[FilterProbe], report: GateResults) -> None:
     """`SEARCH_CHECKS`: every row matches the filter, none is missing, and they are the nearest."""
     given = [(probe, answers) for probe in probes if (answers := _answers(probe))]
     if not given:
@@ -68,10 +68,10 @@ def searches(probes: Sequence[FilterProbe], report: GateResults) -> None:
             report(name, None, _why_not(probes, "filtered search"))
         return
     said = ", ".join(f"{len(answers)} answers {probe.on}" for probe, answers in given)
-    outside = [fault for probe, answers in given for fault in _outside(probe, answers)]
-    report("filters_hold", not outside, _some(outside) or f"every row of {said} holds")
-    short = [fault for probe, answers in given for fault in _short(probe, answers)]
-    report("filters_complete", not short, _some(short) or f"{said}: all that exist")
+    outside = [fault for probe, answers in given for fault in _foreign_row_faults(probe, answers)]
+    report("filters_hold", not outside, _first_faults(outside) or f"every row of {said} holds")
+    short = [fault for probe, answers in given for fault in _row_count_faults(probe, answers)]
+    report("filters_complete", not short, _first_faults(short) or f"{said}: all that exist")
     shares = [(_share(probe, answers), probe) for probe, answers in given]
     report(
         "filtered_recall",
@@ -81,12 +81,12 @@ def searches(probes: Sequence[FilterProbe], report: GateResults) -> None:
     )
 
 
-def finds(probes: Sequence[FilterProbe], report: GateResults) -> None:
+def check_finds(probes: Sequence[FilterProbe], report: GateResults) -> None:
     """`FIND_CHECK`: found ids match the condition, without repeats, complete up to the limit."""
     faults, count = [], 0
     for probe in probes:
         rows, end = probe.subject.rows, time.perf_counter() + FIND_BUDGET_S
-        for number, (where, mask) in enumerate(probe.usable(probe.subject.can.find)):
+        for number, (where, mask) in enumerate(probe.usable_filters(probe.subject.can.find)):
             if number and time.perf_counter() > end:
                 break
             limit = min(len(rows.ids), 1000)
@@ -95,21 +95,25 @@ def finds(probes: Sequence[FilterProbe], report: GateResults) -> None:
             strange = np.setdiff1d(found, allowed_ids)
             count += 1
             if len(strange):
-                faults.append(f"{_described(probe, where)} found {len(strange)} rows outside it")
+                faults.append(
+                    f"{_describe_filter(probe, where)} found {len(strange)} rows outside it"
+                )
             elif len(np.unique(found)) != len(found):
-                faults.append(f"{_described(probe, where)} found a row twice")
+                faults.append(f"{_describe_filter(probe, where)} found a row twice")
             elif len(found) != expected:
-                faults.append(f"{_described(probe, where)} found {len(found)} of {expected} rows")
+                faults.append(
+                    f"{_describe_filter(probe, where)} found {len(found)} of {expected} rows"
+                )
     if not count:
         report(FIND_CHECK, None, _why_not(probes, "find by condition"))
         return
-    report(FIND_CHECK, not faults, _some(faults) or f"{count} conditions found their rows")
+    report(FIND_CHECK, not faults, _first_faults(faults) or f"{count} conditions found their rows")
 
 
-def _answers(probe: FilterProbe) -> list[_Filtered]:
+def _answers(probe: FilterProbe) -> list[_FilteredAnswer]:
     """Answers under every filter, with the true neighbours."""
     subject, rows = probe.subject, probe.subject.rows
-    usable = probe.usable(subject.can.filters)
+    usable = probe.usable_filters(subject.can.filters)
     given: list[tuple[int, int, Answer]] = []
     for number, (where, _) in enumerate(usable):
         # Other queries under each filter.
@@ -129,12 +133,12 @@ def _answers(probe: FilterProbe) -> list[_Filtered]:
     )
     right = np.split(truth.accept_ids, truth.accept_offsets[1:-1])
     return [
-        _Filtered(*usable[number], answer, accepted)
+        _FilteredAnswer(*usable[number], answer, accepted)
         for (number, _, answer), accepted in zip(given, right, strict=True)
     ]
 
 
-def _outside(probe: FilterProbe, answers: Sequence[_Filtered]) -> list[str]:
+def _foreign_row_faults(probe: FilterProbe, answers: Sequence[_FilteredAnswer]) -> list[str]:
     """A message for each filter that some returned rows fail: their number and an example."""
     rows = probe.subject.rows
     assert rows.metadata is not None
@@ -150,13 +154,13 @@ def _outside(probe: FilterProbe, answers: Sequence[_Filtered]) -> list[str]:
             columns = sorted(filters.fields(where)) if at >= 0 else []
             values = {name: rows.metadata.column(name)[at].as_py() for name in columns}
             faults.append(
-                f"{_described(probe, where)} returned {len(wrong)} rows outside it;"
+                f"{_describe_filter(probe, where)} returned {len(wrong)} rows outside it;"
                 f" id {wrong[0]} has {values or 'never been written'}"
             )
     return faults
 
 
-def _short(probe: FilterProbe, answers: Sequence[_Filtered]) -> list[str]:
+def _row_count_faults(probe: FilterProbe, answers: Sequence[_FilteredAnswer]) -> list[str]:
     """A message for each filter whose answers have too few or too many rows, with their average
     number."""
     k = probe.subject.k
@@ -167,13 +171,13 @@ def _short(probe: FilterProbe, answers: Sequence[_Filtered]) -> list[str]:
         lengths.setdefault(one.where, []).append(len(ids) if len(ids) > k else len(np.unique(ids)))
         expected[one.where] = min(k, int(one.mask.sum()))
     return [
-        f"{_described(probe, where)} returned {np.mean(got):.1f} of {expected[where]} rows"
+        f"{_describe_filter(probe, where)} returned {np.mean(got):.1f} of {expected[where]} rows"
         for where, got in lengths.items()
         if min(got) < expected[where] or max(got) > k
     ]
 
 
-def _share(probe: FilterProbe, answers: Sequence[_Filtered]) -> float:
+def _share(probe: FilterProbe, answers: Sequence[_FilteredAnswer]) -> float:
     """Share of true neighbours among the distinct returned rows that match their filter. Other
     checks cover rows that do not match, missing rows, and rows beyond k."""
     right = total = 0
@@ -184,13 +188,13 @@ def _share(probe: FilterProbe, answers: Sequence[_Filtered]) -> float:
     return right / total if total else 1.0
 
 
-def _some(faults: Sequence[str], most: int = 3) -> str:
+def _first_faults(faults: Sequence[str], most: int = 3) -> str:
     """The first few of many faults, for a message."""
     more = f"; and {len(faults) - most} more filters" if len(faults) > most else ""
     return "; ".join(faults[:most]) + more
 
 
-def _described(probe: FilterProbe, where: Filter) -> str:
+def _describe_filter(probe: FilterProbe, where: Filter) -> str:
     return f"{filters.to_json(where)} {probe.on}"
 
 

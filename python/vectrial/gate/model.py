@@ -85,7 +85,7 @@ class Subject:
 
     make: creates a new store of the same kind in a folder.
     queries: (q, d). judge: knows their true neighbours among `rows`, for `k`.
-    at_node: of each node of a cluster, opens the loaded store there.
+    at_node: for each node of a cluster, a function that opens the loaded store there.
     read_only: somebody else made the collection: nothing is made beside it in its server, and
         searches leave its settings as they are.
     """
@@ -127,7 +127,7 @@ class Subject:
         floor = self.kind.floor(self.schema.metric, filtered=filtered)
         return max(floor, EXACT_FLOOR if self.kind.exact else 0.0)
 
-    def on_any_data(self, floor: float) -> float:
+    def adjust_floor(self, floor: float) -> float:
         """The floor, adjusted for rows of any distribution."""
         return floor * (1.0 if self.kind.exact else SHARE_OF_FLOOR)
 
@@ -203,7 +203,7 @@ class GateResults:
                 self(name, None, f"raised {type(error).__name__}: {error}", raised=True)
 
 
-def difference(subject: Subject, at: Ids, table: pa.Table) -> str | None:
+def first_difference(subject: Subject, at: Ids, table: pa.Table) -> str | None:
     """The first difference between the rows at positions `at` and the rows read, or None."""
     rows = subject.rows
     position = {int(rows.ids[i]): int(i) for i in at}
@@ -213,18 +213,20 @@ def difference(subject: Subject, at: Ids, table: pa.Table) -> str | None:
         return f"asked for {len(at)} ids, {len(got)} rows came back; missing: {missing[:5]}"
     vectors = vectors_of(table)
     for i, id_ in enumerate(got.tolist()):
-        if not same_vector(vectors[i], rows.vectors[position[id_]], subject.schema, subject.kind):
+        if not is_same_vector(
+            vectors[i], rows.vectors[position[id_]], subject.schema, subject.kind
+        ):
             return f"the vector of id {id_} came back changed"
         for column in subject.schema.fields:
             assert rows.metadata is not None
             want = rows.metadata.column(column.name)[position[id_]].as_py()
             have = table.column(subject.schema.columns[column.name])[i].as_py()
-            if not same_value(have, want):
+            if not is_same_value(have, want):
                 return f"column '{column.name}' of id {id_} is {have!r}, written was {want!r}"
     return None
 
 
-def same_value(got: Any, want: Any) -> bool:
+def is_same_value(got: Any, want: Any) -> bool:
     """True if equal; floats may differ in their last bits, as in a store of decimal text."""
     if isinstance(got, float) and isinstance(want, float):
         same = math.isclose(got, want, rel_tol=FLOAT_TOLERANCE)
@@ -232,7 +234,7 @@ def same_value(got: Any, want: Any) -> bool:
     return bool(got == want)
 
 
-def same_vector(got: Vectors, want: Vectors, schema: Schema, kind: IndexKind) -> bool:
+def is_same_vector(got: Vectors, want: Vectors, schema: Schema, kind: IndexKind) -> bool:
     """True if a vector (d,) read from a store with this kind of index is the one written: equal up
     to float32; under cosine only in direction, under compression less."""
     g, w = np.asarray(got, dtype=np.float64), np.asarray(want, dtype=np.float64)

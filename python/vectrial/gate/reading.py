@@ -10,9 +10,9 @@ import numpy as np
 
 from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
-from vectrial.gate.model import Answer, GateResults, Ids, Subject, Vectors, difference
+from vectrial.gate.model import Answer, GateResults, Ids, Subject, Vectors, first_difference
 from vectrial.gate.scores import compare, is_best_first
-from vectrial.gate.sought import may_be_lost
+from vectrial.gate.row_search import most_lost
 from vectrial.model.errors import UserError
 from vectrial.model.metric import (
     Metric,
@@ -40,23 +40,23 @@ ANSWER_CHECKS = (
 )
 
 
-def row_count(subject: Subject, report: GateResults) -> None:
+def check_row_count(subject: Subject, report: GateResults) -> None:
     """Check that the store's row count is the number of rows written."""
     count, expected = subject.store.count(), len(subject.rows.ids)
     report("row_count", count == expected, f"{count} of {expected} rows")
 
 
-def round_trip(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
+def check_round_trip(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
     """Check that rows read by id are those that were written."""
     if not subject.can.get:
         report("ids_round_trip", None, "the store has no get by id")
         return
     at = np.sort(rng.permutation(len(subject.rows.ids))[:PROBES])
-    fault = difference(subject, at, subject.store.get(subject.rows.ids[at]))
+    fault = first_difference(subject, at, subject.store.get(subject.rows.ids[at]))
     report("ids_round_trip", fault is None, fault or f"{len(at)} rows came back as written")
 
 
-def nodes_agree(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
+def check_nodes_agree(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
     """Check that every node of a cluster has the loaded rows within `AGREE_S`."""
     wanted, ends = np.sort(rng.permutation(subject.rows.ids)[:PROBES]), time.monotonic() + AGREE_S
     while (faults := _differences(subject, wanted)) and time.monotonic() < ends:
@@ -64,19 +64,19 @@ def nodes_agree(subject: Subject, report: GateResults, rng: np.random.Generator)
     report("nodes_agree", not faults, "; ".join(faults) or f"{len(subject.at_node)} nodes agree")
 
 
-def _differences(subject: Subject, wanted: Ids) -> list[str]:
-    """Differences between a node's rows and the loaded rows. wanted: ids of rows to read."""
-    ids, version = subject.rows.ids, subject.store.version()
-    length, faults = min(subject.k, len(ids)), list[str]()
+def _differences(subject: Subject, ids: Ids) -> list[str]:
+    """Differences between a node's rows and the loaded rows. ids: ids of rows to read."""
+    rows, version = len(subject.rows.ids), subject.store.version()
+    length, faults = min(subject.k, rows), list[str]()
     for number, opened in enumerate(subject.at_node, 1):
         with closing(opened()) as store:
             store.refresh()
             if (other := store.version()) != version:
                 faults.append(f"node {number} has version {other}, and the first one {version}")
-            if (count := store.count()) != len(ids):
-                faults.append(f"node {number} counts {count:,} of {len(ids):,} rows")
-            if subject.can.get and (there := store.get(wanted).num_rows) != len(wanted):
-                faults.append(f"node {number} has {there} of {len(wanted)} rows read by id")
+            if (count := store.count()) != rows:
+                faults.append(f"node {number} counts {count:,} of {rows:,} rows")
+            if subject.can.get and (there := store.get(ids).num_rows) != len(ids):
+                faults.append(f"node {number} has {there} of {len(ids)} rows read by id")
             search = store.searcher(subject.k, subject.generous(fresh=True))
             short = sum(len(search(query)[0]) != length for query in subject.queries[:LEAST])
             if short:
@@ -84,7 +84,7 @@ def _differences(subject: Subject, wanted: Ids) -> list[str]:
     return faults
 
 
-def index_is_asked(subject: Subject, report: GateResults) -> None:
+def check_index(subject: Subject, report: GateResults) -> None:
     """Check that the server's description of the built index matches the request."""
     try:
         found = subject.store.described()
@@ -100,7 +100,7 @@ def index_is_asked(subject: Subject, report: GateResults) -> None:
     report("index_is_asked", not wrong, f"the server says {', '.join(wrong) or told}")
 
 
-def answers(subject: Subject, report: GateResults) -> float:
+def check_answers(subject: Subject, report: GateResults) -> float:
     """Run `ANSWER_CHECKS` on answers at the generous setting. Returns the share of their rows that
     are true neighbours."""
     queries = np.asarray(subject.queries[:PROBES], dtype=np.float32)
@@ -108,25 +108,29 @@ def answers(subject: Subject, report: GateResults) -> float:
     queries = queries[: len(given)]
     answer_length = min(subject.k, rows := len(subject.rows.ids))
     # A graph that has lost sight of a few rows cannot answer with all of them.
-    seen = rows if subject.kind.exact else rows - may_be_lost(rows, subject.floor)
+    seen = rows if subject.kind.exact else rows - most_lost(rows, subject.floor)
     least = min(answer_length, seen)
     odd = [i for i, (ids, _) in enumerate(given) if not least <= len(ids) <= answer_length]
     report(
-        "answer_length", not odd, _found(odd, given, f"answers do not have {answer_length} rows")
+        "answer_length",
+        not odd,
+        _describe_bad(odd, given, f"answers do not have {answer_length} rows"),
     )
     twice = [i for i, (ids, _) in enumerate(given) if len(np.unique(ids)) != len(ids)]
-    report("no_duplicate_ids", not twice, _found(twice, given, "answers name a row twice"))
+    report("no_duplicate_ids", not twice, _describe_bad(twice, given, "answers name a row twice"))
     at = [subject.rows.positions(ids) for ids, _ in given]
     unknown = [i for i, where in enumerate(at) if (where < 0).any()]
-    report("known_ids", not unknown, _found(unknown, given, "answers name a row never written"))
+    report(
+        "known_ids", not unknown, _describe_bad(unknown, given, "answers name a row never written")
+    )
     score = subject.can.scores[subject.schema.metric]
     worse = [i for i, (_, scores) in enumerate(given) if not is_best_first(score, scores)]
-    report("best_first", not worse, _found(worse, given, "answers are not best first"))
+    report("best_first", not worse, _describe_bad(worse, given, "answers are not best first"))
     if unknown:
         report("scores_agree", False, "cannot be judged: answers name rows never written")
     else:
         report("scores_agree", *_scores_agree(subject, queries, given, at))
-    share, floor = true_share(subject, subject.judge, given), subject.on_any_data(subject.floor)
+    share, floor = true_share(subject, subject.judge, given), subject.adjust_floor(subject.floor)
     reached, detail = share, f"{share:.4f} at the generous setting, at least {floor:g}"
     if share < floor and (rounding := _rounding(subject)):
         reached = _share_within_rounding(subject, queries, given, rounding)
@@ -136,7 +140,7 @@ def answers(subject: Subject, report: GateResults) -> float:
 
 
 def _rounding(subject: Subject) -> tuple[int, Callable[[float], float]] | None:
-    """How coarsely the store, as it declares, compares distances. The result is the power of the
+    """The declared rounding with which the store compares distances. The result is the power of the
     distance that it compares, and a function of the query's length that gives the largest
     difference it cannot tell apart. None if distances are as fine as any float32 sum."""
     score = subject.can.scores[subject.schema.metric]
@@ -151,7 +155,7 @@ def _rounding(subject: Subject) -> tuple[int, Callable[[float], float]] | None:
 def _share_within_rounding(
     subject: Subject,
     queries: Vectors,
-    given: Sequence[Answer],
+    answers: Sequence[Answer],
     rounding: tuple[int, Callable[[float], float]],
 ) -> float:
     """Mean share of rows in the answers that are, within the rounding, as near as the k-th
@@ -160,7 +164,7 @@ def _share_within_rounding(
     truth = exact_topk(rows.vectors, rows.ids, queries, metric, subject.k)
     shares = []
     for query, (ids, _), found, available in zip(
-        queries, given, truth.distances, truth.available, strict=True
+        queries, answers, truth.distances, truth.available, strict=True
     ):
         known = rows.positions(np.unique(ids))
         near = distances(query, rows.vectors[known[known >= 0]], metric) ** power
@@ -170,12 +174,12 @@ def _share_within_rounding(
     return float(np.mean(shares))
 
 
-def true_share(subject: Subject, judge: Judge, given: Sequence[Answer]) -> float:
+def true_share(subject: Subject, judge: Judge, answers: Sequence[Answer]) -> float:
     """Mean share of true neighbours among the distinct rows in the answers to the first queries. It
     equals the recall if answers are complete: other checks cover rows that are missing, unknown,
     repeated or more than requested."""
     shares = []
-    for i, (ids, _) in enumerate(given):
+    for i, (ids, _) in enumerate(answers):
         known = np.unique(ids[: subject.k][subject.rows.positions(ids[: subject.k]) >= 0])
         answer_length = min(subject.k, len(subject.rows.ids))
         if len(known):
@@ -183,7 +187,7 @@ def true_share(subject: Subject, judge: Judge, given: Sequence[Answer]) -> float
     return float(np.mean(shares)) if shares else 0.0
 
 
-def _found(bad: list[int], answers: list[Answer], what: str) -> str:
+def _describe_bad(bad: list[int], answers: list[Answer], what: str) -> str:
     if not bad:
         return f"0 of {len(answers)} {what}"
     ids = answers[bad[0]][0].tolist()[:12]

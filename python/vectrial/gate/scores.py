@@ -35,7 +35,7 @@ def is_best_first(kind: ScoreKind, scores: NDArray[np.float32]) -> bool:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ScoreComparison:
     """Result of a comparison. wrong: number of the `count` scores that differ; estimates are judged
     together, so all or none. detail: a message."""
 
@@ -54,7 +54,7 @@ def compare(
     exact: bool,
     slack: float = 1.0,
     error: float = 0.0,
-) -> Compared:
+) -> ScoreComparison:
     """Compare the scores in answers with those of their rows.
 
     Args:
@@ -79,14 +79,14 @@ def compare(
     elif kind is ScoreKind.L2_SQUARED:
         s = s * s
     if not exact:
-        return _estimates(g, w, s)
+        return _compare_estimates(g, w, s)
     off = np.abs(g - w)
     bad = ~(off <= error + slack * (FLOAT32_SLACK * s + 1e-5 * np.abs(w)))  # NaN is bad
     detail = f"{int(bad.sum())} of {len(g)} scores differ from the {kind} computed again"
     if bad.any():
         worst = int(np.argmax(np.where(np.isfinite(off), off - FLOAT32_SLACK * s, np.inf)))
         detail += f"; the worst is {got[worst]:.6g}, computed {want[worst]:.6g}"
-    return Compared(int(bad.sum()), len(g), detail)
+    return ScoreComparison(int(bad.sum()), len(g), detail)
 
 
 def _scale(
@@ -100,7 +100,9 @@ def _scale(
     return np.asarray(norms + query_norm if metric is Metric.L2 else norms * query_norm)
 
 
-def _estimates(got: NDArray[Any], want: NDArray[Any], scale: NDArray[Any]) -> Compared:
+def _compare_estimates(
+    got: NDArray[Any], want: NDArray[Any], scale: NDArray[Any]
+) -> ScoreComparison:
     """Compare scores from compressed vectors, which must correlate and have the same magnitude.
 
     If rows are copies of each other, all true scores are nearly the same, and much coarser codes
@@ -112,4 +114,4 @@ def _estimates(got: NDArray[Any], want: NDArray[Any], scale: NDArray[Any]) -> Co
     typical = float(np.median(scale))
     alike = max(float(np.ptp(want)), float(np.abs(got - want).max())) <= ALIKE * typical
     agree = (correlation >= CORRELATION or alike) and off <= OFF
-    return Compared(0 if agree else len(got), len(got), detail)
+    return ScoreComparison(0 if agree else len(got), len(got), detail)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
-from vectrial.gate.model import ExpectedRows, GateResults, Ids, Subject, Vectors, difference
+from vectrial.gate.model import ExpectedRows, GateResults, Ids, Subject, Vectors, first_difference
 from vectrial.gate.reading import true_share
 from vectrial.model import filters
 from vectrial.model.filters import Filter
@@ -45,7 +45,7 @@ def _load_small(subject: Subject, store: Store) -> Subject:
     }
     fields = tuple(Field(n, t) for n, t in kinds.items() if t in subject.can.field_types)
     schema = Schema(subject.schema.dim, subject.schema.metric, fields)
-    vectors = _telling_vectors(ROWS + QUERIES, schema.dim, rng)
+    vectors = _distinctive_vectors(ROWS + QUERIES, schema.dim, rng)
     ids = 7 + 3 * rng.permutation(ROWS).astype(np.int64)
     rows = ExpectedRows(ids, vectors[:ROWS], _metadata(fields, ROWS, subject.can.nulls, rng))
     store.create(schema, subject.index)
@@ -64,7 +64,7 @@ def _judge(rows: ExpectedRows, queries: Vectors, metric: Metric) -> Judge:
     return Judge(K, truth.accept_offsets, truth.accept_ids, truth.available)
 
 
-def _telling_vectors(count: int, dim: int, rng: np.random.Generator) -> Vectors:
+def _distinctive_vectors(count: int, dim: int, rng: np.random.Generator) -> Vectors:
     """Clusters of directions with varied lengths inside each cluster, so that metrics differ in
     their neighbours."""
     centres = rng.standard_normal((40, dim))
@@ -99,7 +99,7 @@ def _batch(schema: Schema, rows: ExpectedRows, at: Ids) -> pa.RecordBatch:
     return batch_of(schema, rows.ids[at], rows.vectors[at], columns)
 
 
-def metric_and_floor(small: Subject, report: GateResults) -> None:
+def check_metric_and_floor(small: Subject, report: GateResults) -> None:
     answers = small.answer(small.queries)
     recalls = {m: true_share(small, _judge(small.rows, small.queries, m), answers) for m in Metric}
     declared = small.schema.metric
@@ -136,7 +136,7 @@ def probe_filters(small: Subject) -> list[Filter]:
     return [where for where in candidates if filters.fields(where) <= columns]
 
 
-def updates(small: Subject, report: GateResults, rng: np.random.Generator) -> None:
+def check_updates(small: Subject, report: GateResults, rng: np.random.Generator) -> None:
     """Move rows to empty places, with other metadata. They must be found there as written, and no
     longer at their old places. `small.rows` changes along with the store."""
     if not small.can.upsert:
@@ -145,7 +145,7 @@ def updates(small: Subject, report: GateResults, rng: np.random.Generator) -> No
     rows = small.rows
     at = np.sort(rng.permutation(ROWS)[:CHANGED])
     old = rows.vectors[at].copy()
-    rows.vectors[at] = -_telling_vectors(len(at), small.schema.dim, rng)
+    rows.vectors[at] = -_distinctive_vectors(len(at), small.schema.dim, rng)
     metadata = rows.metadata
     if metadata is not None:
         source = np.arange(ROWS)
@@ -154,8 +154,8 @@ def updates(small: Subject, report: GateResults, rng: np.random.Generator) -> No
     now = replace(small, rows=replace(rows, metadata=metadata))
     small.answer(old, fresh=True)  # a store that caches answers would return these again
     small.store.upsert(_batch(small.schema, now.rows, at))
-    due, lost = _due_and_lost(now, at)
-    fault = _stale(now, at, old)
+    due, lost = _count_due_and_lost(now, at)
+    fault = _stale_row_fault(now, at, old)
     # A graph may lose a row, updated or not, but no more rows than its floor allows.
     allowed = int((1 - small.floor) * due + 1e-9)
     if fault is None and len(lost) > allowed:
@@ -166,40 +166,40 @@ def updates(small: Subject, report: GateResults, rng: np.random.Generator) -> No
     if fault is None and small.store.count() != ROWS:
         fault = f"count is {small.store.count()} after updating rows of {ROWS}"
     if fault is None and small.can.get:
-        fault = difference(now, at, small.store.get(rows.ids[at]))
+        fault = first_difference(now, at, small.store.get(rows.ids[at]))
     found = f"{due - len(lost)} of {due} found where they moved, at least {due - allowed}"
     report("updated_rows_found", fault is None, fault or found)
 
 
-def _due_and_lost(now: Subject, at: Ids) -> tuple[int, list[int]]:
+def _count_due_and_lost(subject: Subject, at: Ids) -> tuple[int, list[int]]:
     """For the rows at positions `at`: the number that are nearest to their own vectors (under inner
     product not all are), and the ids of those among them that a search misses."""
     due, lost = 0, list[int]()
-    vectors = now.rows.vectors[at]
-    for own, vector, (ids, _) in zip(at, vectors, now.answer(vectors, fresh=True), strict=True):
-        if _rank(now, own, vector) == 0:
+    vectors = subject.rows.vectors[at]
+    for own, vector, (ids, _) in zip(at, vectors, subject.answer(vectors, fresh=True), strict=True):
+        if _rank(subject, own, vector) == 0:
             due += 1
-            if (id_ := int(now.rows.ids[own])) not in ids:
+            if (id_ := int(subject.rows.ids[own])) not in ids:
                 lost.append(id_)
     return due, lost
 
 
-def _stale(now: Subject, at: Ids, old: Vectors) -> str | None:
+def _stale_row_fault(subject: Subject, at: Ids, old: Vectors) -> str | None:
     """Message about the first row at positions `at` still found at its old place, or None."""
-    for own, vector, (ids, _) in zip(at, old, now.answer(old, fresh=True), strict=True):
-        id_ = int(now.rows.ids[own])
-        if id_ in ids and _rank(now, own, vector) > 4 * now.k:
+    for own, vector, (ids, _) in zip(at, old, subject.answer(old, fresh=True), strict=True):
+        id_ = int(subject.rows.ids[own])
+        if id_ in ids and _rank(subject, own, vector) > 4 * subject.k:
             return f"id {id_} is still found at its old place"
     return None
 
 
-def _rank(now: Subject, own: np.int64, vector: Vectors) -> int:
+def _rank(subject: Subject, own: np.int64, vector: Vectors) -> int:
     """Number of rows nearer to `vector` than the row at position `own`."""
-    near = distances(vector, now.rows.vectors, now.schema.metric)
+    near = distances(vector, subject.rows.vectors, subject.schema.metric)
     return int((near < near[own]).sum())
 
 
-def deletes(small: Subject, report: GateResults) -> None:
+def check_deletes(small: Subject, report: GateResults) -> None:
     """Delete the longest rows: even under inner product each is found by its own vector."""
     if not small.can.delete:
         report("deleted_rows_gone", None, "the store has no delete")
@@ -209,19 +209,19 @@ def deletes(small: Subject, report: GateResults) -> None:
     left = small.store.count() - len(at)
     small.answer(small.rows.vectors[at], fresh=True)  # as before updates
     small.store.delete(gone)
-    fault = _undeleted(small, at, left)
+    fault = _undeleted_fault(small, at, left)
     if fault is None:
         # A row that a flush or a background task brings back was never deleted.
         small.store.flush()
         small.store.wait_indexed()
-        if (fault := _undeleted(small, at, left)) is not None:
+        if (fault := _undeleted_fault(small, at, left)) is not None:
             fault = f"after a flush, {fault}"
     report("deleted_rows_gone", fault is None, fault or f"{len(at)} rows gone")
 
 
-def _undeleted(small: Subject, at: Ids, left: int) -> str | None:
-    """Message if the deleted rows at positions `at` still appear, or the row count is not `left`;
-    None if all is well."""
+def _undeleted_fault(small: Subject, at: Ids, expected_count: int) -> str | None:
+    """Message if the deleted rows at positions `at` still appear, or the row count is not
+    `expected_count`; None if all is well."""
     gone = small.rows.ids[at]
     answers = small.answer(small.rows.vectors[at], fresh=True)
     for id_, (ids, _) in zip(gone.tolist(), answers, strict=True):
@@ -229,6 +229,6 @@ def _undeleted(small: Subject, at: Ids, left: int) -> str | None:
             return f"a search near id {id_} still returns deleted rows"
     if small.can.get and small.store.get(gone).num_rows:
         return "get still returns deleted rows"
-    if (count := small.store.count()) != left:
-        return f"count is {count} after deleting, expected {left}"
+    if (count := small.store.count()) != expected_count:
+        return f"count is {count} after deleting, expected {expected_count}"
     return None

@@ -80,7 +80,7 @@ class IndexKind:
     unsupported: the store's operations that this index does not have, by their names in
         `Capabilities`: "get", "scan", "upsert", "delete", "inserts_after_build", ….
     candidates: the search parameter that an answer cannot have more rows than.
-    most_dim: of vectors under this index, where it takes fewer than the store.
+    most_dim: maximum dimension under this index, if it is lower than the store's.
     least_rows: rows without which it cannot be built with these build parameters; None: it can be.
     exact_scores: scores are those of the vectors; False: estimates from compressed vectors.
     """

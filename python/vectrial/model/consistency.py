@@ -1,7 +1,7 @@
 """Figures that contradict each other within one measurement, whatever its source.
 
-Every phase is held to it when it is recorded (`load.record`), every phase of a run that is kept
-when it is read (`report.audit`), and every published row (`published.doubts`).
+Every phase is checked when it is recorded (`workload.record`), every phase of a stored run when it
+is read (`analysis.audit`), and every published row in the reports (`inconsistencies`).
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ BUCKET = 2e-3
 #: Two clocks are read where a rate and its time are compared: before and after the samples.
 CLOCKS = 1e-3
 
-#: The first answers to queries may take so many times as long as later ones, in the median, before
-#: it is said that answers are remembered: what lies in a processor's caches makes less of a
-#: difference ...
+#: Ratio of the median times of first and later answers to the same queries from which answers are
+#: called cached: processor caches make less of a difference ...
 REMEMBERED = 1.5
-#: ... where both medians are of so many answers, and the first answers took so many seconds in all:
-#: what is shorter may have met the machine in a bad moment, unless it was so many times as slow.
+#: ... if both medians are of at least this many answers, and the first answers took this many
+#: seconds in total. Shorter phases may have met a bad moment of the machine, unless the ratio is
+#: at least the third value.
 REMEMBERED_OF, REMEMBERED_S, REMEMBERED_AT_ONCE = 30, 0.1, 5.0
 
-#: How the sentence of `remembered` begins: each repeat says it with figures of its own.
+#: Beginning of the sentence of `cache_suspicion`: each repeat has its own figures in it.
 FIRST_ANSWERS = "the first answer to each query took"
 
 _PERCENTILES = ("p50", "p90", "p95", "p99", "p99_9")
@@ -56,7 +56,7 @@ def contradictions(
     ]
 
 
-def remembered(figures: Mapping[str, float | None]) -> str | None:
+def cache_suspicion(figures: Mapping[str, float | None]) -> str | None:
     """A statement that the first answers to queries took longer than later answers to the same
     queries, as when a store caches answers or the machine was disturbed for a while; None if they
     did not."""

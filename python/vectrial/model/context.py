@@ -11,7 +11,7 @@ from typing import Any
 from vectrial.model.capabilities import Index, Params
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.existing import Existing
-from vectrial.model.faults import Crash, Fault, Struck
+from vectrial.model.faults import Crash, Fault, FaultEvent
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filters, operators
 from vectrial.model.lane import Lane
@@ -54,8 +54,9 @@ class Context:
         None: to what it was started with. For a store without a server, the limit of this process,
         if it has limits; else None. Raises `Unsupported` if the server was started without a limit
         or cannot run with so little.
-    empty_disk: bytes by kind in `data_dirs` before this load (see `telemetry.disk.on_disk`): the
-        server's own files, and what earlier loads of the same server have left.
+    empty_disk: bytes by kind in `data_dirs` before this load (see
+        `telemetry.disk.store_bytes_by_kind`): the server's own files, and what earlier loads of the
+        same server have left.
     progress: called with (done, of, what) outside timed samples.
     show: called equally often with what a long phase is doing right now.
     truth: exact neighbours for k under a filter.
@@ -103,7 +104,7 @@ class Context:
     crash: Callable[[Crash], Address] | None = None
     cut_power: Callable[[], None] | None = None
     fill_disk: Callable[[bool], None] | None = None
-    strike: Callable[[int, Fault, bool], Struck] | None = None
+    strike: Callable[[int, Fault, bool], FaultEvent] | None = None
     objects: Callable[[ObjectsRequest], AbstractContextManager[ObjectsAccess]] | None = None
     from_machines: Callable[[Any], Any] | None = None
     written_bytes: Callable[[], int | None] = lambda: None

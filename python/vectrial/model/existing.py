@@ -71,7 +71,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Attaching:
-    """How a store reads collections that somebody else made.
+    """A store's declaration of how it reads collections that somebody else made.
 
     settings: search parameters that are settings of the collection there: searches use the values
         that it has.
@@ -162,27 +162,28 @@ def require_id(existing: Existing, id_: str, words: str) -> None:
         raise UserError(f"rows are known by {words}", where="--id", remedy="leave it out")
 
 
-def only_vector(names: Sequence[str], of: str, kind: str) -> str:
-    """Name of the only vector field. of: its owner, for people. kind: field kind, e.g. "column".
+def only_vector(names: Sequence[str], owner: str, kind: str) -> str:
+    """Name of the only vector field. owner: its owner, for people. kind: field kind, e.g. "column".
 
     Raises:
         UserError: there is none, or there are several.
     """
     if len(names) != 1:
         raise UserError(
-            f"{of} has not one {kind} of vectors, but {', '.join(names) or 'none'}",
+            f"{owner} has not one {kind} of vectors, but {', '.join(names) or 'none'}",
             remedy="name it: --vector NAME",
         )
     return names[0]
 
 
-def named_vector(vectors: Mapping[str, T], wanted: str, collection: str) -> tuple[str, T]:
-    """The vector of this name, or the only vector if `wanted` is empty, with what is known of it.
+def named_vector(vectors: Mapping[str, T], requested_name: str, collection: str) -> tuple[str, T]:
+    """The vector of this name, or the only vector if `requested_name` is empty, with what is known
+    of it.
 
     Raises:
         UserError: there is none, or there are several.
     """
-    found = {name: about for name, about in vectors.items() if wanted in ("", name)}
+    found = {name: about for name, about in vectors.items() if requested_name in ("", name)}
     if len(found) != 1:
         raise UserError(
             f"collection '{collection}' has the vectors {', '.join(vectors)}",

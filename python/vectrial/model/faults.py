@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Fault(StrEnum):
-    """What happens to a node, and how it comes back."""
+    """Kinds of faults of a node, each with its way back."""
 
     KILL = "kill"  # its processes end at once; it is started again on the same data
     PAUSE = "pause"  # its processes stand still; they go on
@@ -24,7 +24,7 @@ class Crash(StrEnum):
 
 
 @dataclass(frozen=True)
-class Struck:
+class FaultEvent:
     """A fault that began or ended. node: the node's name. at_ns: `time.perf_counter_ns` before the
     action; took_s: duration of the action."""
 

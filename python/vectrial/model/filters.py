@@ -136,16 +136,16 @@ def fields(where: Filter) -> frozenset[str]:
 
 def renamed(where: Filter, names: Mapping[str, str]) -> Filter:
     """The filter with its columns renamed. names: new names of all columns that it reads."""
-    return _with_leaves(where, lambda leaf: replace(leaf, field=names[leaf.field]))
+    return _map_leaves(where, lambda leaf: replace(leaf, field=names[leaf.field]))
 
 
-def _with_leaves(where: Filter, change: Callable[[Leaf], Filter]) -> Filter:
+def _map_leaves(where: Filter, change: Callable[[Leaf], Filter]) -> Filter:
     """The filter with every condition on a column changed."""
     match where:
         case And(parts) | Or(parts):
-            return type(where)(tuple(_with_leaves(part, change) for part in parts))
+            return type(where)(tuple(_map_leaves(part, change) for part in parts))
         case Not(part):
-            return Not(_with_leaves(part, change))
+            return Not(_map_leaves(part, change))
         case _:
             return change(where)
 
@@ -167,30 +167,30 @@ def coerce_values(where: Filter, types: Mapping[str, pa.DataType]) -> Filter:
         if isinstance(leaf, IsNull):
             return leaf
         if pa.types.is_integer(types[leaf.field]):
-            return _integral(leaf)
-        return _floating(leaf) if pa.types.is_floating(types[leaf.field]) else leaf
+            return _for_integers(leaf)
+        return _for_floats(leaf) if pa.types.is_floating(types[leaf.field]) else leaf
 
-    return _with_leaves(where, coerced)
+    return _map_leaves(where, coerced)
 
 
-def _integral(where: Eq | In | Range) -> Filter:
+def _for_integers(where: Eq | In | Range) -> Filter:
     match where:
         case Eq(name, value):
-            found = _whole(value)
-            return _nothing(name) if found is None else Eq(name, found)
+            found = _as_int64(value)
+            return _never_true(name) if found is None else Eq(name, found)
         case In(name, values):
-            whole = tuple(v for v in map(_whole, values) if v is not None)
-            return In(name, whole) if whole else _nothing(name)
+            whole = tuple(v for v in map(_as_int64, values) if v is not None)
+            return In(name, whole) if whole else _never_true(name)
         case Range():
-            return _integral_range(where)
+            return _integer_range(where)
 
 
-def _nothing(name: str) -> Filter:
+def _never_true(name: str) -> Filter:
     """A filter that is true for no value, and still unknown for a missing value."""
     return Range(name, gt=0, lt=0)
 
 
-def _whole(value: Value) -> Value | None:
+def _as_int64(value: Value) -> Value | None:
     """The value as a column's integer, None if no integer equals it; a non-number stays."""
     if isinstance(value, bool | str):
         return value
@@ -199,22 +199,22 @@ def _whole(value: Value) -> Value | None:
     return int(value) if _LEAST <= value <= _GREATEST else None
 
 
-def _integral_range(where: Range) -> Filter:
+def _integer_range(where: Range) -> Filter:
     if any(map(math.isnan, where.bounds.values())):
-        return _nothing(where.field)
+        return _never_true(where.field)
     low = high = None
     if where.gt is not None:
-        low = math.floor(_near(where.gt)) + 1
+        low = math.floor(_clamp(where.gt)) + 1
     if where.gte is not None:
-        least = math.ceil(_near(where.gte))
+        least = math.ceil(_clamp(where.gte))
         low = least if low is None else max(low, least)
     if where.lt is not None:
-        high = math.ceil(_near(where.lt)) - 1
+        high = math.ceil(_clamp(where.lt)) - 1
     if where.lte is not None:
-        most = math.floor(_near(where.lte))
+        most = math.floor(_clamp(where.lte))
         high = most if high is None else min(high, most)
     if (low is not None and low > _GREATEST) or (high is not None and high < _LEAST):
-        return _nothing(where.field)
+        return _never_true(where.field)
     return Range(
         where.field,
         gte=None if low is None else max(low, _LEAST),
@@ -222,7 +222,7 @@ def _integral_range(where: Range) -> Filter:
     )
 
 
-def _near(bound: float | int) -> float | int:
+def _clamp(bound: float | int) -> float | int:
     """The bound, or the first integer beyond the range of a column if the bound lies outside."""
     return min(max(bound, _LEAST - 1), _GREATEST + 1)
 
@@ -236,13 +236,13 @@ def for_float64(value: int) -> int:
     return value + (1 if value > 0 else -1)
 
 
-def _floating(where: Eq | In | Range) -> Filter:
+def _for_floats(where: Eq | In | Range) -> Filter:
     match where:
         case Eq(name, value):
             return Eq(name, _float(value))
         case In(name, values):
             equal = tuple(v for v in map(_float, values) if v == v)  # NaN equals nothing
-            return In(name, equal) if equal else _nothing(name)
+            return In(name, equal) if equal else _never_true(name)
         case Range():
             bounds = {key: float(bound) + 0.0 for key, bound in where.bounds.items()}
             return Range(where.field, **bounds)
@@ -260,7 +260,7 @@ def _expression(where: Filter) -> pc.Expression:
             return pc.field(name) == pc.scalar(value)
         case In(name, values):
             alike = [[v for v in values if type(v) is kind] for kind in set(map(type, values))]
-            return reduce(or_, (_among(pc.field(name), one) for one in alike))
+            return reduce(or_, (_is_in(pc.field(name), one) for one in alike))
         case Range():
             column = pc.field(where.field)
             compare = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
@@ -276,7 +276,7 @@ def _expression(where: Filter) -> pc.Expression:
             return ~_expression(part)
 
 
-def _among(column: pc.Expression, values: list[Any]) -> pc.Expression:
+def _is_in(column: pc.Expression, values: list[Any]) -> pc.Expression:
     """An expression that is true if the column has one of these values of one type. A chain of
     comparisons would be too deep for Arrow, which ends the process at some ten thousand."""
     import pyarrow.compute as pc
@@ -315,7 +315,7 @@ def evaluate(where: Filter, metadata: pa.Table) -> NDArray[np.bool_]:
     return mask
 
 
-def _plain(where: Filter) -> dict[str, Any]:
+def _to_plain(where: Filter) -> dict[str, Any]:
     match where:
         case Eq(name, value):
             return {"eq": {name: value}}
@@ -326,14 +326,14 @@ def _plain(where: Filter) -> dict[str, Any]:
         case IsNull(name):
             return {"is_null": name}
         case And(parts) | Or(parts):
-            return {_NAMES[type(where)]: [_plain(part) for part in parts]}
+            return {_NAMES[type(where)]: [_to_plain(part) for part in parts]}
         case Not(part):
-            return {"not": _plain(part)}
+            return {"not": _to_plain(part)}
 
 
 def to_json(where: Filter) -> str:
     """The canonical text form of `where`, as used in keys and files."""
-    return json.dumps(_plain(where), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return json.dumps(_to_plain(where), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 #: Levels of the plain form of a filter: an operator, a list and a column each are one.

@@ -1,8 +1,8 @@
-"""Joining a ranking by vector and a ranking by text into one.
+"""The fusion of a ranking by vector and a ranking by text.
 
-α weighs the two: 1 is the vector alone, 0 the text alone. What a store does is declared in its
-`Hybrid`; what it should find is said by `fuse`, from the same formulas over exact scores. Of texts
-these are BM25's, to which stores' text searches are held.
+α weighs the two: 1 is the vector alone, 0 the text alone. A store declares its fusion in its
+`Hybrid`. `fuse` computes the expected result, from the same formulas over exact scores; for texts
+these are BM25 scores, by which stores' text searches are judged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from vectrial.model.metric import Metric
 
-#: Of reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009.
+#: Constant of reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009.
 RANK_CONSTANT = 60
 #: The constants that Weaviate, Lucene and LanceDB have, unless told otherwise.
 K1, B = 1.2, 0.75
@@ -63,9 +63,9 @@ class RankedRows:
     scores: NDArray[np.float64]
 
 
-def best(scores: NDArray[np.float64], most: int, above: float = 0.0) -> RankedRows:
+def top_rows(scores: NDArray[np.float64], most: int, bound: float = 0.0) -> RankedRows:
     """At most `most` rows whose scores (n,) are above a bound, ties by the smaller row."""
-    rows = np.flatnonzero(scores > above)
+    rows = np.flatnonzero(scores > bound)
     if len(rows) > most:  # all that tie with the last stay, until they are in order
         least = np.partition(scores[rows], len(rows) - most)[len(rows) - most]
         rows = rows[scores[rows] >= least]
@@ -81,12 +81,12 @@ def fuse(dense: RankedRows, text: RankedRows, alpha: float, fusion: Fusion) -> R
     rows = np.unique(np.concatenate([side.rows for side, _ in used]))
     scores = np.zeros(len(rows))
     for side, weight in used:
-        scores[np.searchsorted(rows, side.rows)] += weight * _worth(side, fusion)
+        scores[np.searchsorted(rows, side.rows)] += weight * _side_scores(side, fusion)
     order = np.lexsort((rows, -scores))
     return RankedRows(rows[order], scores[order])
 
 
-def _worth(side: RankedRows, fusion: Fusion) -> NDArray[np.float64]:
+def _side_scores(side: RankedRows, fusion: Fusion) -> NDArray[np.float64]:
     """Score that a side gives to each of its rows."""
     match fusion:
         case Fusion.WEIGHTED_SUM:

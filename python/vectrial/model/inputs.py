@@ -37,21 +37,21 @@ class ExactModel(BaseModel):
         return value
 
 
-def _require_same_type(given: object, value: object) -> None:
+def _require_same_type(raw: object, value: object) -> None:
     """Raise ValueError if a validated `value` was converted from another type."""
     if isinstance(value, bool):
-        if not isinstance(given, bool):
+        if not isinstance(raw, bool):
             raise ValueError("expected true or false")
     elif isinstance(value, int | float):
-        if isinstance(given, bool | str | bytes):
+        if isinstance(raw, bool | str | bytes):
             raise ValueError("expected a number")
     elif isinstance(value, list | tuple):
-        many = given if isinstance(given, list | tuple) else [given]
+        many = raw if isinstance(raw, list | tuple) else [raw]
         for one, made in zip(many, value, strict=False):
             _require_same_type(one, made)
-    elif isinstance(value, dict) and isinstance(given, dict):
+    elif isinstance(value, dict) and isinstance(raw, dict):
         for key, made in value.items():
-            _require_same_type(given.get(key), made)
+            _require_same_type(raw.get(key), made)
 
 
 def name_fault(name: str) -> str:

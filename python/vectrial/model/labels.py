@@ -1,7 +1,7 @@
-"""Queries with labels: of which class each is, and whether it is an anomaly there.
+"""Queries with labels: the class of each query, and whether it is an anomaly there.
 
-The stored rows are normal, and have their class in the column `CLASS`; what is known of the
-queries is in `Dataset.query_metadata`. The anomaly experiment asks such datasets.
+The stored rows are normal, and have their class in the column `CLASS`; the labels of the queries
+are in `Dataset.query_metadata`. The anomaly experiment uses such datasets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ANOMALOUS, DEFECT = "is_anomaly", "defect"
 GOOD = "good"
 
 
-def repeated(
+def find_duplicates(
     queries: NDArray[np.float32],
     classes: Sequence[str],
     vectors: NDArray[np.float32],

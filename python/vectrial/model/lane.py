@@ -49,7 +49,7 @@ def refuse_lane(store: type[Store], lane: Lane) -> None:
     else:
         why = "the engine does not speak its wire protocol"
     raise Unsupported(
-        f"{store.name} has no lane '{lane}': {why}", remedy=f"lane = {_written(have)}"
+        f"{store.name} has no lane '{lane}': {why}", remedy=f"lane = {_list_lanes(have)}"
     )
 
 
@@ -95,5 +95,5 @@ def refuse_returning(
         )
 
 
-def _written(lanes: Sequence[Lane]) -> str:
+def _list_lanes(lanes: Sequence[Lane]) -> str:
     return " or ".join(f'"{lane}"' for lane in lanes)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-#: What counts of a slice, unless it has to be longer.
+#: Length of the part of a slice that counts, unless it has to be longer.
 SLICE_S = 0.05
-#: A slice by which lengths are found is sent in so many parts.
+#: Number of parts in which a slice is sent while lengths are being found.
 PARTS = 10
-#: What counts of a slice is slower than at its end by at most this share.
+#: The part of a slice that counts is slower than its end by at most this share.
 COLDER = 0.01
 #: Threads that run for longer than this share of the time ran side by side.
 _SERIAL = 1.05
@@ -27,8 +27,8 @@ def serial(seconds: float, ran_s: float, waited_s: float) -> bool:
 
 @dataclass(frozen=True)
 class TurnTime:
-    """How long a load takes turns: `seconds` of all its slices together, and the least time of each
-    slice that counts."""
+    """Time for which a load takes turns: `seconds` of all its slices together, and the least time
+    of each slice that counts."""
 
     seconds: float
     slice_s: float = SLICE_S
@@ -126,7 +126,7 @@ class Phase:
         its start and its yield is its own.
     slices: its slices if it took turns with phases of other stores; its clock stood still between
         them.
-    pending: judgements to make once it has been sampled: see `look`.
+    pending: judgements to make once it has been sampled: see `judge_pending`.
 
     A phase is yielded when it has ended, before anything else is done; whatever is judged or read
     back afterwards is written into it then.
@@ -149,7 +149,7 @@ class Phase:
     role: Role | None = None
     slices: Sequence[Slice] = ()
 
-    def look(self) -> None:
+    def judge_pending(self) -> None:
         """Make the pending judgements of the phase, if any; each is made once."""
         pending, self.pending = self.pending, None
         if pending is not None:

@@ -1,5 +1,5 @@
-"""Where the client and the server of a store run, and what each may use, so that neither takes the
-other's time."""
+"""The placement of the client and the server of a store: their processors and limits, so that
+neither takes the other's time."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class Placement(ExactModel):
 
     threads: client threads of the native lane, each with connections of its own.
     client_cores: cores that the client may use: a thread of the native lane is pinned to each, the
-        processes of the sdk lane share them. Unless given, the last `threads` of this machine that
-        `server_cores` leaves.
-    server_cores: cores that servers may use. Unless given, all that the client leaves. If nothing
-        would be left for either of the two, both go where the system puts them.
+        processes of the sdk lane share them. The default is the last `threads` cores that
+        `server_cores` leaves free.
+    server_cores: cores that servers may use. The default is all cores that the client leaves free.
+        If no core is left for one of the two, the system places both.
     server_cpus: processor time of a server started here, in processors; all unless given.
     server_memory: memory of such a server, with its unit ("2GiB", "500MB"); all unless given.
     data_disk: size of a file system on which the data of each store lie alone ("2GiB"), so that its
@@ -83,10 +83,10 @@ class Placement(ExactModel):
 
     @field_validator("server_memory", "data_disk")
     @classmethod
-    def _a_size(cls, given: str | None) -> str | None:
-        if given is not None:
-            size_bytes(given)
-        return given
+    def _check_size(cls, size: str | None) -> str | None:
+        if size is not None:
+            size_bytes(size)
+        return size
 
     def facts(self) -> dict[str, Any]:
         """The settings as plain data, for the identity of trials; client machines and disk only if
@@ -175,12 +175,12 @@ class Hosts(ExactModel):
     link_mbit: float | None = Field(default=None, ge=0.1, le=1_000_000)
 
 
-def limits_of_node(whole: Limits, nodes: int, share: LimitShare = LimitShare.TOTAL) -> Limits:
+def limits_of_node(total: Limits, nodes: int, share: LimitShare = LimitShare.TOTAL) -> Limits:
     """Limits of one node of a cluster of this many nodes, derived from the suite's limits."""
     if share is LimitShare.EACH:
-        return whole
-    cpus = None if whole.cpus is None else whole.cpus / nodes
-    memory = None if whole.memory_bytes is None else whole.memory_bytes // nodes
+        return total
+    cpus = None if total.cpus is None else total.cpus / nodes
+    memory = None if total.memory_bytes is None else total.memory_bytes // nodes
     return Limits(cpus, memory)
 
 

@@ -99,7 +99,7 @@ def _takes(kind: IndexKind, schema: Schema) -> bool:
 
 
 def refuse_k(store: type[Store], k: int) -> None:
-    """Raise `Unsupported` when an answer of the store cannot have so many rows."""
+    """Raise `Unsupported` if an answer of the store cannot have k rows."""
     most = store.capabilities.most_k
     if most is not None and k > most:
         raise Unsupported(
@@ -162,14 +162,14 @@ def _refuse_values(store: type[Store], column: Field) -> None:
 def refuse_filters_on(store: type[Store], columns: Sequence[Field]) -> None:
     """Raise `Unsupported` if filters of the store do not distinguish the values of a column."""
     for column in columns:
-        if why := alike(store.capabilities, column):
+        if why := indistinct_values(store.capabilities, column):
             raise Unsupported(
                 f"{store.name} {why} in filters, as column '{column.name}' has",
                 remedy="import the dataset with `--keep`, and without this column",
             )
 
 
-def alike(can: Capabilities, column: Field) -> str:
+def indistinct_values(can: Capabilities, column: Field) -> str:
     """Effect of filters on values that they do not tell apart; empty if they tell all apart."""
     if column.spaced_row is not None and not can.spaces_in_text:
         return f"ignores white space at an end of a text (row {column.spaced_row:,})"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 #: Raised when the layout changes; a run of another layout is refused.
 SCHEMA_VERSION = 5
 
-#: Of the table that earlier versions lack.
+#: Definition of the table that earlier versions lack.
 SLICES_DDL = """
 create table slice (
     phase_id integer not null, session bigint not null, round integer not null,
@@ -402,7 +402,7 @@ METRICS = {
 }
 
 
-def with_own(own: Iterable[MetricName]) -> Mapping[str, MetricName]:
+def metrics_with(own: Iterable[MetricName]) -> Mapping[str, MetricName]:
     """The shared metrics and these, an experiment's own, by name."""
     return METRICS | {metric.name: metric for metric in own}
 

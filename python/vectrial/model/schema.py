@@ -105,7 +105,7 @@ def fields_of_columns(columns: pa.Table) -> tuple[Field, ...]:
             longest=_longest(columns.column(column.name)),
             nul_row=_first_row(columns.column(column.name), "\0"),
             spaced_row=_first_row(columns.column(column.name), r"^[\s\pZ]|[\s\pZ]$"),
-            largest=_largest(columns.column(column.name)),
+            largest=_largest_integer(columns.column(column.name)),
         )
         for column in columns.schema
     )
@@ -132,7 +132,7 @@ def _first_row(column: Any, pattern: str) -> int | None:
     return int(rows[0].as_py()) if len(rows) else None
 
 
-def _largest(column: Any) -> int:
+def _largest_integer(column: Any) -> int:
     """Magnitude of the whole number in a column that is farthest from 0; 0 for other columns."""
     if not pa.types.is_integer(column.type):
         return 0

@@ -184,8 +184,8 @@ class Store(ABC):
     module: the library to import, for `vectrial stores` (None when it needs nothing).
     extra: the extra that installs it, of the package that registers the store.
     environment: set when the store cannot live in the main environment.
-    server: of a store of kind "server": the `vectrial.servers.base.Recipe` by which it is run,
-        as `module:NAME`, resolved where servers are started and nowhere else.
+    server: for a store of kind "server", the `vectrial.servers.base.Recipe` that runs it, as
+        `module:NAME`, resolved only where servers are started.
     tested: the versions, as `version` gives them, that this driver was tested with: beginnings
         such as "1.35."; another one is noted in its trials. Empty: any will do.
     protocol: the wire protocol of the native lane, a name of `engine/src/protocols/mod.rs`; None
@@ -324,9 +324,8 @@ class Store(ABC):
         """
 
     def refresh(self) -> None:  # noqa: B027 - nothing to do is a valid answer
-        """Make every acknowledged write visible to later searches by searchers that were made
-        since, if it would otherwise become visible only after a while. Do nothing if a write is
-        visible once acknowledged, or a search itself waits for it."""
+        """Make every acknowledged write visible to searchers that are made afterwards. Do nothing
+        if writes are visible once acknowledged, or if a search itself waits for them."""
 
     def searcher_returning(
         self, returning: Returning, k: int, params: Params, where: Filter | None = None

@@ -20,7 +20,7 @@ from vectrial.util.formatting import plural
 from vectrial.util.suggest import suggestion
 
 
-def refuse_existing(
+def check_existing_supported(
     store: type[Store], existing: Existing, shape: DatasetShape, lane: Lane, nodes: int
 ) -> None:
     """Raise `Unsupported` if a store cannot read such collections, or not under this condition, or
@@ -45,7 +45,9 @@ def refuse_existing(
         )
 
 
-def refuse_point(store: type[Store], experiment: Experiment, point: Mapping[str, Any]) -> None:
+def check_existing_point(
+    store: type[Store], experiment: Experiment, point: Mapping[str, Any]
+) -> None:
     """Raise `Unsupported` for a point that changes rows, or a setting of the collection."""
     if not experiment.only_reads(point):
         raise Unsupported(
@@ -53,7 +55,7 @@ def refuse_point(store: type[Store], experiment: Experiment, point: Mapping[str,
             " already is only read"
         )
     existing = store.capabilities.existing
-    assert existing is not None, "`refuse_existing` comes first"
+    assert existing is not None, "`check_existing_supported` comes first"
     for name in sorted(existing.settings):
         if point.get(name) is not None:
             raise Unsupported(
@@ -113,7 +115,7 @@ def plan_warnings(plan: Plan) -> list[str]:
         for name, share in shares.items()
         if share > 1
     ]
-    found += _of_variants(suite)
+    found += _variant_warnings(suite)
     estimates = [
         pair for job in plan.jobs for pair in zip(job.estimates_s, job.trials, strict=True)
     ]
@@ -127,7 +129,7 @@ def plan_warnings(plan: Plan) -> list[str]:
     return found
 
 
-def _of_variants(suite: Suite) -> Iterator[str]:
+def _variant_warnings(suite: Suite) -> Iterator[str]:
     """Warnings: variants that do not differ, and environment variables of no variant."""
     named = [ref for ref in suite.stores if ref.variant is not None]
     if not named:

@@ -1,6 +1,6 @@
-"""Rough estimates of how long loads take, and how long a run still takes.
+"""Rough estimates of the time that loads take, and of the remaining time of a run.
 
-Loads decide: a graph of a million rows takes minutes, a search setting some seconds. Nine of ten
+Loads dominate: a graph of a million rows takes minutes, a search setting some seconds. Nine of ten
 loads of graphs in docs/results took between a third of their estimate and three times as long.
 """
 
@@ -25,32 +25,32 @@ _LINKS, _SERVER_FACTOR = 16, 2.0
 _CANDIDATES = 128
 
 
-def begin_s(store: type[Store]) -> float:
+def start_s(store: type[Store]) -> float:
     """Seconds of a job beside its loads, its trials and its warm-up searches."""
     return JOB_S + (0.0 if store.server is None else SERVER_S)
 
 
-def warm_up_of(store: type[Store], wanted: float | None) -> float:
-    """Seconds for which a store is searched before anything counts; 0 for a library. wanted: the
-    suite's setting; None: what the store declares."""
+def warm_up_of(store: type[Store], requested_s: float | None) -> float:
+    """Seconds for which a store is searched before anything counts; 0 for a library. requested_s:
+    the suite's setting; None: what the store declares."""
     if store.server is None:
         return 0.0
-    return store.capabilities.warm_up_s if wanted is None else wanted
+    return store.capabilities.warm_up_s if requested_s is None else requested_s
 
 
 def load_s(store: type[Store], index: Index, rows: int, dim: int) -> float:
-    """Seconds until so many rows of so many components are acknowledged and indexed."""
+    """Seconds until these rows, with this many components, are acknowledged and indexed."""
     served = store.server is not None
-    row_s = _of_row(_REMOTE_S if served else _LIBRARY_S, dim)
+    row_s = _row_seconds(_REMOTE_S if served else _LIBRARY_S, dim)
     params = index.params.model_dump()
     if "ef_construction" in params:
         candidates = params["ef_construction"] or _CANDIDATES
         candidates *= max(1.0, (params.get("m") or _LINKS) / _LINKS)
-        row_s += candidates * _of_row(_CANDIDATE_S, dim) * (_SERVER_FACTOR if served else 1.0)
+        row_s += candidates * _row_seconds(_CANDIDATE_S, dim) * (_SERVER_FACTOR if served else 1.0)
     return rows * row_s
 
 
-def _of_row(seconds: tuple[float, float], dim: int) -> float:
+def _row_seconds(seconds: tuple[float, float], dim: int) -> float:
     """Seconds of a row. seconds: per row, and per component."""
     return seconds[0] + dim * seconds[1]
 
@@ -70,7 +70,7 @@ class Pace:
         self._current_s = 0.0
         self._began: float | None = None
 
-    def begins(self, estimate_s: float, at_s: float) -> float:
+    def record_begin(self, estimate_s: float, at_s: float) -> float:
         """Record that a job begins and the one before it has ended; returns the seconds until the
         last one ends.
 
@@ -84,7 +84,7 @@ class Pace:
         return took_s / (self._done_s + _EXPECTED_S) * max(0.0, self._total_s - self._done_s)
 
 
-#: Stores that are begun in any case while there is time: of one alone nothing is compared.
+#: Stores that are begun in any case while there is time, since one store compares with nothing.
 _LEAST_STORES = 2
 #: The store that is next, about which nothing is known.
 _NEXT = ""
@@ -116,25 +116,25 @@ class TimeLimit:
         """True if a job that would begin at `at_s` is to be measured. label: name that its repeats
         share."""
         if repeat == 1:
-            return self._begins(at_s)
+            return self._may_begin(at_s)
         if self._again is None:
-            self._again = self._completed(at_s, self._took_s)
+            self._again = self._completed_labels(at_s, self._took_s)
         if repeat > self.repeats:
             if repeat not in self._further:
                 all_s = sum(self._took_s[one] for one in self._again)
                 self._further[repeat] = at_s + all_s <= self.limit_s
             return label in self._again and self._further[repeat]
-        return label in self._again and self._ends(label, at_s)
+        return label in self._again and self._ends_in_time(label, at_s)
 
-    def spare(self, label: str, at_s: float) -> bool:
+    def fits_spare_time(self, label: str, at_s: float) -> bool:
         """True if a job that did not fit is to be measured at `at_s`, when all others have been."""
-        return label not in self._took_s and self._ends(label, at_s)
+        return label not in self._took_s and self._ends_in_time(label, at_s)
 
-    def took(self, label: str, seconds: float) -> None:
-        """Record that a job has ended after so many seconds."""
+    def record_duration(self, label: str, seconds: float) -> None:
+        """Record that a job has ended after this many seconds."""
         self._took_s[label] = max(seconds, self._took_s.get(label, 0.0))
 
-    def _ends(self, label: str, at_s: float) -> bool:
+    def _ends_in_time(self, label: str, at_s: float) -> bool:
         expected_s = self._took_s.get(label, self._expected_s())
         return at_s + expected_s <= self.limit_s
 
@@ -142,17 +142,17 @@ class TimeLimit:
         """Expected seconds of a store that has not begun."""
         return statistics.median_low(self._took_s.values()) if self._took_s else 0.0
 
-    def _begins(self, at_s: float) -> bool:
+    def _may_begin(self, at_s: float) -> bool:
         if len(self._took_s) < _LEAST_STORES:
             return at_s < self.limit_s
         if self.each_once:
-            return self._ends(_NEXT, at_s)
+            return self._ends_in_time(_NEXT, at_s)
         next_s = self._expected_s()
-        before = self._completed(at_s, self._took_s)
-        after = self._completed(at_s + next_s, {**self._took_s, _NEXT: next_s})
+        before = self._completed_labels(at_s, self._took_s)
+        after = self._completed_labels(at_s + next_s, {**self._took_s, _NEXT: next_s})
         return _NEXT in after and before <= after
 
-    def _completed(self, at_s: float, took_s: Mapping[str, float]) -> frozenset[str]:
+    def _completed_labels(self, at_s: float, took_s: Mapping[str, float]) -> frozenset[str]:
         """Labels of the jobs whose remaining repeats fit, the quickest first."""
         labels, end_s = set(), at_s
         for label, seconds in sorted(took_s.items(), key=lambda item: item[1]):

@@ -21,7 +21,7 @@ from vectrial.model.placement import Limits, Provider
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Store
 from vectrial.model.trial import TrialRow
-from vectrial.plan.estimate import begin_s
+from vectrial.plan.estimate import start_s
 from vectrial.suite.model import DatasetRef, Suite
 from vectrial.util import variants
 from vectrial.util.formatting import plural
@@ -141,7 +141,7 @@ class Job:
         """A rough estimate of each trial's seconds. Trials that start from loaded rows share the
         load before them, until one changes rows; the first also includes the start of the process
         and of its server."""
-        first_s, found, loaded = begin_s(self.store), [], self.existing is not None
+        first_s, found, loaded = start_s(self.store), [], self.existing is not None
         if not all(trial.experiment.warms_up for trial in self.trials):
             first_s += self.warm_up_s
         for trial in self.trials:
@@ -249,7 +249,7 @@ class Plan:
             for (store, index, experiment, why), count in counts.items()
         )
 
-    def of_stores(self, names: Collection[str]) -> Plan:
+    def for_stores(self, names: Collection[str]) -> Plan:
         """The plan of these stores alone."""
         return replace(
             self,
@@ -259,7 +259,7 @@ class Plan:
             ),
         )
 
-    def without(self, keys: Set[str]) -> Plan:
+    def without_trials(self, keys: Set[str]) -> Plan:
         """The plan without the trials of `keys`, and without jobs that have no other trials."""
         left = (
             replace(job, trials=tuple(t for t in job.trials if t.row.key not in keys))
@@ -313,23 +313,23 @@ def distinct_rows(trials: Sequence[PlannedTrial]) -> dict[str, TrialRow]:
         alike[build, point].append(trial)
     rows = {}
     for group in (group for group in alike.values() if len(group) > 1):
-        flat = [_flat(trial) for trial in group]
+        flat = [_identity_parts(trial) for trial in group]
         names = dict.fromkeys(name for one in flat for name in one)
         differ = [name for name in names if len({canonical(one.get(name)) for one in flat}) > 1]
         for trial, one in zip(group, flat, strict=True):
-            more = {name: _short(one[name]) for name in differ if one.get(name) not in (None, [])}
+            more = {name: _shorten(one[name]) for name in differ if one.get(name) not in (None, [])}
             rows[trial.row.key] = replace(trial.row, params={**trial.row.params, **more})
     return rows
 
 
-def _flat(trial: PlannedTrial) -> dict[str, Any]:
+def _identity_parts(trial: PlannedTrial) -> dict[str, Any]:
     """All parts of a trial's identity by name, except those that do not make it another trial."""
     flat = {**trial.identity, **trial.identity["settings"]}
     hidden = {"settings", *trial.experiment.extent}
     return {name: value for name, value in flat.items() if name not in hidden}
 
 
-def _short(value: Any) -> Any:
+def _shorten(value: Any) -> Any:
     if isinstance(value, str | int | float):
         return value
     text = canonical(value)

@@ -1,8 +1,8 @@
 """The plan of a suite: jobs of trials with stable keys.
 
 A *job* is the task of one measuring process: one store with one index on the first `rows` of one
-dataset, once. It loads and builds once and then measures all its trials. What a store does not
-support is refused here, before anything is measured.
+dataset, once. It loads and builds once and then measures all its trials. Trials that a store does
+not support are refused here, before anything is measured.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from vectrial.model.trial import NODES, TrialRow
 from vectrial.plan import model
 from vectrial.plan.checks import (
     caveats_of,
+    check_existing_point,
+    check_existing_supported,
     check_restrictions,
     check_search_parameters,
-    refuse_existing,
-    refuse_point,
     with_indexes,
 )
 from vectrial.plan.estimate import load_s, warm_up_of
@@ -120,19 +120,21 @@ def make_plan(
     ordered = (
         replace(
             job,
-            trials=tuple(replace(t, row=apart.get(t.row.key, t.row)) for t in _ordered(trials)),
+            trials=tuple(
+                replace(t, row=apart.get(t.row.key, t.row)) for t in _order_trials(trials)
+            ),
         )
         for _, (job, trials) in sorted(jobs.items(), key=lambda entry: entry[0][:4])
     )
-    plan = Plan(suite, _in_order(suite, tuple(ordered)), tuple(refusals))
+    plan = Plan(suite, _order_jobs(suite, tuple(ordered)), tuple(refusals))
     _check_keys(plan, where)
     return plan
 
 
 @dataclass(frozen=True)
 class PlanItem:
-    """One experiment on one store of so many nodes with one index on one dataset, through one
-    lane."""
+    """One experiment on one store with one index on one dataset, through one lane, with a number of
+    nodes."""
 
     suite: Suite
     shape: DatasetShape
@@ -198,13 +200,13 @@ def _items(
             )
         for index in _indexes(store, ref, f"{where}: stores[{i}]"):
             for experiment_ref, experiment in resolved:
-                if not _allowed(experiment_ref, ref):
+                if not _is_allowed(experiment_ref, ref):
                     continue
                 for lane, nodes in itertools.product(_lanes(store, ref, experiment), ref.sizes):
                     yield i, PlanItem(suite, here, ref, store, index, experiment, lane, nodes)
 
 
-def _allowed(ref: ExperimentRef, store: StoreRef) -> bool:
+def _is_allowed(ref: ExperimentRef, store: StoreRef) -> bool:
     """False if the experiment or the store is restricted to others."""
     asks = store.experiments is None or ref.experiment in store.experiments
     return asks and (ref.stores is None or store.is_among(ref.stores))
@@ -262,10 +264,10 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
         refuse_nodes(item.store, item.index, item.nodes)
         durability = item.durability
         refuse_lane(item.store, item.lane)
-        _refuse_lane(experiment, item.lane)
-        _refuse_client_machines(item)
+        _check_lane(experiment, item.lane)
+        _check_client_machines(item)
         if item.existing is not None:
-            refuse_existing(item.store, item.existing, shape, item.lane, item.nodes)
+            check_existing_supported(item.store, item.existing, shape, item.lane, item.nodes)
         points = [target.point(point) for point in experiment.points(target)]
     except Unsupported as error:
         return [], [Refusal(_trial_row(item, None, _identity(item, None, {}, 1)), str(error))]
@@ -274,7 +276,7 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
         try:
             experiment.check_point(target, point)
             if item.existing is not None:
-                refuse_point(item.store, experiment, point)
+                check_existing_point(item.store, experiment, point)
         except Unsupported as error:
             row = _trial_row(item, durability, _identity(item, durability, point, 1))
             refused.append(Refusal(row, str(error)))
@@ -282,10 +284,12 @@ def _points(item: PlanItem) -> tuple[list[PlannedTrial], list[Refusal]]:
             able.append(point)
     _check_number(len(able) * item.suite.repeats, experiment.name)
     repeats = range(1, item.suite.repeats + 1)
-    return [_planned(item, durability, one, repeat) for repeat in repeats for one in able], refused
+    return [
+        _planned_trial(item, durability, one, repeat) for repeat in repeats for one in able
+    ], refused
 
 
-def _planned(
+def _planned_trial(
     item: PlanItem, durability: Durability | None, point: OperatingPoint, repeat: int
 ) -> PlannedTrial:
     identity = _identity(item, durability, point, repeat)
@@ -296,11 +300,11 @@ def _planned(
         _own_s(item, point),
         item.experiment.loads_at(point),
         identity,
-        _in_turns(item, point),
+        _takes_turns(item, point),
     )
 
 
-def _refuse_lane(experiment: Experiment, lane: Lane) -> None:
+def _check_lane(experiment: Experiment, lane: Lane) -> None:
     lanes = experiment.supported_lanes()
     if lanes is not None and lane not in lanes:
         able = " or ".join(sorted(lanes))
@@ -309,7 +313,7 @@ def _refuse_lane(experiment: Experiment, lane: Lane) -> None:
         )
 
 
-def _refuse_client_machines(item: PlanItem) -> None:
+def _check_client_machines(item: PlanItem) -> None:
     if not item.suite.placement.client_machines:
         return
     if not item.experiment.from_client_machines:
@@ -393,7 +397,7 @@ def _identity(
         defining["metadata"] = False
     if suite.repeat_queries:
         defining["repeat_queries"] = True
-    if _in_turns(item, point):
+    if _takes_turns(item, point):
         defining["in_turns"] = True
     if warm_up_s := warm_up_of(item.store, suite.warm_up_s):
         defining["warm_up_s"] = warm_up_s
@@ -407,12 +411,12 @@ def _identity(
 def _own_s(item: PlanItem, point: Mapping[str, Any]) -> float:
     """Seconds of a trial beside its loads."""
     experiment, shape = item.experiment, item.shape
-    if _in_turns(item, point):
+    if _takes_turns(item, point):
         return turns_s(experiment.turn_time(point)) * experiment.turns_at(point)
     return experiment.estimate_s(int(point.get("rows", shape.rows)), shape.dim, point)
 
 
-def _in_turns(item: PlanItem, point: Mapping[str, Any]) -> bool:
+def _takes_turns(item: PlanItem, point: Mapping[str, Any]) -> bool:
     """True if the phases of a trial take turns with those of other stores: searches of loaded rows,
     by clients of this machine, in processes without limits of their own."""
     experiment = item.experiment
@@ -427,7 +431,7 @@ def _in_turns(item: PlanItem, point: Mapping[str, Any]) -> bool:
     )
 
 
-def _in_order(suite: Suite, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
+def _order_jobs(suite: Suite, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
     """Repeat by repeat; unless in the suite's order, every other repeat is reversed (A B, B A)."""
     if suite.order == "suite":
         return jobs
@@ -438,7 +442,7 @@ def _in_order(suite: Suite, jobs: tuple[Job, ...]) -> tuple[Job, ...]:
     return tuple(ordered)
 
 
-def _ordered(trials: Iterable[PlannedTrial]) -> list[PlannedTrial]:
+def _order_trials(trials: Iterable[PlannedTrial]) -> list[PlannedTrial]:
     """The trials in order: loads first, then trials before the gate, then searches, with those in
     turns after others; last, trials that change rows."""
     return sorted(

@@ -1,9 +1,9 @@
 """The suite that answers within a given time which stores are faster at equal recall.
 
-Time is spent in this order: three repeats, since nothing is told apart with fewer; five search
-settings per store, which make a curve; then stores; then rows; then more repeats, since every
-further load tells more. What a time is too short for goes in the opposite order: rows shrink first,
-and three repeats last.
+Time is spent in this order: three repeats, since fewer show no difference; five search settings per
+store, which make a curve; then stores; then rows; then more repeats, since every further load adds
+evidence. If the time is too short, it is saved in the opposite order: rows shrink first, and the
+three repeats are given up last.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.capabilities import Index, IndexKind
 from vectrial.model.errors import UserError
 from vectrial.model.store import Store
-from vectrial.plan.estimate import begin_s, load_s, warm_up_of
+from vectrial.plan.estimate import load_s, start_s, warm_up_of
 from vectrial.plan.model import DatasetShape, turns_s
 from vectrial.suite.model import Suite, validated
 
 #: Repeats that a verdict needs.
 REPEATS = 3
-#: Search settings per store: of a curve, of a coarse one, and of one that has to do.
+#: Search settings per store: for a curve, for a coarse curve, and for the least curve.
 SETTINGS = (5, 4, 3)
 #: Numbers of rows to choose from. Fewer than `_ENOUGH_ROWS` say little about an index: then rather
 #: fewer stores, down to `_FEWEST_STORES`.
@@ -40,7 +40,7 @@ _GRAPH = {"m": 16, "ef_construction": 128}
 START_S, END_S = 6.0, 4.0
 #: Seconds of the trials of one job beside its load and its searches.
 _OTHERS_S = 1.0
-#: How many times as long as estimated a load may take.
+#: Factor by which a load may take longer than estimated.
 _SLOWER = 2.0
 #: Seconds of one search setting and repeat, which turns need for their rounds.
 _SEARCH_S = 0.8
@@ -94,7 +94,8 @@ class QuickPlan:
 
 @dataclass(frozen=True)
 class _Size:
-    """Size of a comparison. stores: the first so many. settings: number per store."""
+    """Size of a comparison. stores: number of stores, from the first. settings: number per
+    store."""
 
     stores: int
     repeats: int
@@ -131,7 +132,7 @@ def quick_plan(
             remedy=f"--minutes {_minutes(needed + 3)}" + (" or fewer --rows" if fixed else ""),
         )
     if size.repeats == REPEATS:
-        size = _repeated(contenders, shape.dim, size, options)
+        size = _with_repeats(contenders, shape.dim, size, options)
     chosen, left = contenders[: size.stores], contenders[size.stores :]
     return QuickPlan(
         _suite(chosen, shape, size, options),
@@ -140,9 +141,9 @@ def quick_plan(
     )
 
 
-def _rows_of(there: int, k: int) -> list[int]:
+def _rows_of(available_rows: int, k: int) -> list[int]:
     """Numbers of rows to choose from, descending: all of a dataset, and round parts of it."""
-    return [there, *(rows for rows in _ROWS if max(k, _ROWS[-1]) <= rows < there)]
+    return [available_rows, *(rows for rows in _ROWS if max(k, _ROWS[-1]) <= rows < available_rows)]
 
 
 def _sizes(stores: int, rows: Sequence[int], *, named: bool) -> Iterator[_Size]:
@@ -167,12 +168,12 @@ def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size, slowdown
         searches = size.settings if one.kind.recall_parameter else 1
         index = Index(one.index, one.kind.build.model_validate(one.params))
         load = _SLOWER * load_s(one.store, index, size.rows, dim)
-        first_s = begin_s(one.store) + warm_up_of(one.store, None)
+        first_s = start_s(one.store) + warm_up_of(one.store, None)
         round_s += slowdown * (first_s + load + _OTHERS_S) + searches * one_s
     return slowdown * (START_S + END_S) + size.repeats * round_s
 
 
-def _repeated(
+def _with_repeats(
     contenders: Sequence[Contender], dim: int, size: _Size, options: QuickOptions
 ) -> _Size:
     """The size with more repeats if there is time for them, and to spare on a slower machine."""
@@ -251,12 +252,12 @@ def _experiment_entry(name: str, settings: Mapping[str, list[int]]) -> dict[str,
     return {"experiment": name, "search": settings}
 
 
-def store_entry(one: Contender) -> dict[str, Any]:
+def store_entry(contender: Contender) -> dict[str, Any]:
     """The entry of a store in a suite."""
     return {
-        "store": one.store.name,
-        "index": one.index,
-        **({"params": one.params} if one.params else {}),
+        "store": contender.store.name,
+        "index": contender.index,
+        **({"params": contender.params} if contender.params else {}),
     }
 
 

@@ -1,5 +1,5 @@
-"""Where and how a question is measured, and what all questions do alike: a suite for one store, a
-run that goes on, and a search that asks and is told."""
+"""The bench on which questions are measured, and the code that all questions share: a suite for one
+store, a resumed run, and a search that sends requests and receives replies."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from vectrial.plan.model import Plan
 from vectrial.results.reader import NothingMeasured
 from vectrial.run.measuring import LineView, MeasureSettings, check, measure
 from vectrial.run.prepare import RESOLVED, RUNS, new_folder, toml_of
-from vectrial.run.runner import Outcome, Within
-from vectrial.suite.model import Suite, expected, read_suite, validated
+from vectrial.run.runner import Outcome, RunTimeLimit
+from vectrial.suite.model import Suite, read_suite, valid_values, validated
 from vectrial.util.suggest import suggestion
 
 #: The dataset that is measured unless another one is named: real, and fetched within seconds.
@@ -47,7 +47,7 @@ class Measurer(Protocol):
 
 @dataclass(frozen=True)
 class Bench:
-    """Where and how a question is measured.
+    """The settings under which a question is measured.
 
     out: folder in which each run has a folder of its own; by default `runs`. resume: the run folder
         of a question that goes on; the question must be the same.
@@ -70,7 +70,7 @@ class Bench:
         folder: Path,
         text: str | None = None,
         *,
-        within: Within | None = None,
+        within: RunTimeLimit | None = None,
         question: Path | None = None,
     ) -> Outcome:
         """Measure the part of a plan that the folder does not hold yet.
@@ -155,7 +155,7 @@ def question(function: Callable[P, R]) -> Callable[P, R]:
             named = ".".join(map(str, fault["loc"]))
             given = repr(fault["input"])[:80]
             raise UserError(
-                f"'{named}': {expected(fault['msg'])}, got {given}", where=function.__name__
+                f"'{named}': {valid_values(fault['msg'])}, got {given}", where=function.__name__
             ) from error
 
     return ask
@@ -178,7 +178,7 @@ def index_of(store: type[Store], name: str | None) -> str:
 
 
 def suite_of(
-    asked: str,
+    name: str,
     store: type[Store],
     *,
     dataset: str,
@@ -192,14 +192,14 @@ def suite_of(
 ) -> Suite:
     """The suite by which a question is answered: one store on one dataset.
 
-    asked: name of the question. indexes: kinds of index with their build parameters. variants:
+    name: name of the question. indexes: kinds of index with their build parameters. variants:
         names of the store's variants, which take turns.
     """
     order = {"order": "turns"} if variants else {}
-    own = [{"variant": name} for name in variants] or [{}] * len(indexes)
+    own = [{"variant": variant} for variant in variants] or [{}] * len(indexes)
     lanes = {} if lane is None else {"lane": lane}
     plain: dict[str, Any] = {
-        "name": f"{asked}-{store.name}",
+        "name": f"{name}-{store.name}",
         "k": k,
         "repeats": repeats,
         **order,
@@ -210,4 +210,4 @@ def suite_of(
         ],
         "experiments": list(experiments),
     }
-    return validated(Suite, plain, f"vectrial {asked}")
+    return validated(Suite, plain, f"vectrial {name}")

@@ -1,4 +1,5 @@
-"""The search over builds: which to try next, which to drop early, and which is best.
+"""The search over builds: it decides which build to try next, which to drop early, and which is
+best.
 
 The search is a generator: it yields the build to measure, on a number of rows, and is sent the
 candidates. Each build is measured at several values of its search parameter. Optuna (TPE, seeded)
@@ -73,7 +74,7 @@ class Candidate:
                 return f"memory {self.memory_bytes / 2**20:,.4g} MiB"
         return None
 
-    def beyond(self, limits: TuneLimits) -> float:
+    def distance_from_limits(self, limits: TuneLimits) -> float:
         """Distance from the limits, 0 (within all) to 1: the mean relative excess over them."""
         missed = [1 - self.recall / limits.recall if limits.recall else 0.0]
         if limits.p99_us is not None:
@@ -86,7 +87,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Measured:
+class BuildMeasurement:
     """Candidates of one build on some rows. reason: why there are none."""
 
     candidates: Sequence[Candidate]
@@ -108,7 +109,7 @@ class TriedBuild:
 
 
 @dataclass(frozen=True)
-class BuildTry:
+class BuildRequest:
     """A build to measure on the first `rows` rows."""
 
     build: Build
@@ -124,7 +125,7 @@ def search(
     budget: int,
     seed: int,
     on_build: Callable[[TriedBuild], None] = lambda _: None,
-) -> Generator[BuildTry, Measured, list[TriedBuild]]:
+) -> Generator[BuildRequest, BuildMeasurement, list[TriedBuild]]:
     """Try `budget` builds; returns what became of each.
 
     Args:
@@ -156,12 +157,12 @@ def search(
     tried: list[TriedBuild] = []
     for number in range(1, budget + 1):
         if number <= len(partial):
-            one = yield from _try(number, partial[number - 1], None, limits, steps[-1:])
+            one = yield from _measure_build(number, partial[number - 1], None, limits, steps[-1:])
         else:
             trial = study.ask()
-            build = _suggested(trial, kinds)
-            known = _known(number, build, tried)
-            one = known or (yield from _try(number, build, trial, limits, steps))
+            build = _suggest(trial, kinds)
+            known = _measured_before(number, build, tried)
+            one = known or (yield from _measure_build(number, build, trial, limits, steps))
             pruned = one.state == "pruned"
             state = optuna.trial.TrialState.PRUNED if pruned else optuna.trial.TrialState.COMPLETE
             study.tell(trial, None if pruned else one.value, state=state)
@@ -170,7 +171,7 @@ def search(
     return tried
 
 
-def _suggested(trial: Any, kinds: Mapping[str, tuple[Knob, ...]]) -> Build:
+def _suggest(trial: Any, kinds: Mapping[str, tuple[Knob, ...]]) -> Build:
     kind = trial.suggest_categorical("index", list(kinds))
     params: dict[str, Any] = {}
     for knob in kinds[kind]:
@@ -182,7 +183,7 @@ def _suggested(trial: Any, kinds: Mapping[str, tuple[Knob, ...]]) -> Build:
     return Build(kind, params)
 
 
-def _known(number: int, build: Build, tried: Sequence[TriedBuild]) -> TriedBuild | None:
+def _measured_before(number: int, build: Build, tried: Sequence[TriedBuild]) -> TriedBuild | None:
     for one in tried:
         if one.build == build:
             reason = f"as build {one.number}"
@@ -190,15 +191,15 @@ def _known(number: int, build: Build, tried: Sequence[TriedBuild]) -> TriedBuild
     return None
 
 
-def _try(
+def _measure_build(
     number: int,
     build: Build,
     trial: Any,
     limits: TuneLimits,
     steps: Sequence[int],
-) -> Generator[BuildTry, Measured, TriedBuild]:
+) -> Generator[BuildRequest, BuildMeasurement, TriedBuild]:
     for rows in steps:
-        measured = yield BuildTry(build, rows)
+        measured = yield BuildRequest(build, rows)
         best, value, reason = best_of(measured, limits)
         if not measured.candidates:
             return TriedBuild(number, build, "failed", value, None, reason)
@@ -210,7 +211,7 @@ def _try(
     return TriedBuild(number, build, "complete", value, best, reason, measured.candidates)
 
 
-def best_of(measured: Measured, limits: TuneLimits) -> tuple[Candidate | None, float, str]:
+def best_of(measured: BuildMeasurement, limits: TuneLimits) -> tuple[Candidate | None, float, str]:
     """The fastest candidate within the limits, the objective of the build, and the reason for
     having no such candidate.
 
@@ -223,8 +224,8 @@ def best_of(measured: Measured, limits: TuneLimits) -> tuple[Candidate | None, f
     if able:
         best = max(able, key=lambda one: one.qps)
         return best, _qps_at(measured.candidates, able, limits.recall), ""
-    nearest = min(measured.candidates, key=lambda one: (one.beyond(limits), -one.qps))
-    return None, -nearest.beyond(limits) - _SMALL, nearest.fault(limits) or ""
+    nearest = min(measured.candidates, key=lambda one: (one.distance_from_limits(limits), -one.qps))
+    return None, -nearest.distance_from_limits(limits) - _SMALL, nearest.fault(limits) or ""
 
 
 def _qps_at(candidates: Sequence[Candidate], able: Sequence[Candidate], recall: float) -> float:

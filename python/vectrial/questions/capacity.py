@@ -1,4 +1,4 @@
-"""How much load a store sustains: the highest QPS with p99, recall and errors within limits."""
+"""The highest QPS that a store sustains with p99, recall and errors within limits."""
 
 from __future__ import annotations
 
@@ -131,4 +131,4 @@ def capacity(
 def confirmed_qps(trial: Trial) -> float | None:
     """The rate that a trial confirmed; None if it confirmed none."""
     phase = capacities.answer(trial)
-    return None if phase is None else capacities.confirmed(phase)
+    return None if phase is None else capacities.confirmed_rate(phase)

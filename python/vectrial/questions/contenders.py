@@ -1,4 +1,4 @@
-"""Which stores and which data of this machine are compared unless somebody says."""
+"""The stores and the data of this machine that are compared by default."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HELD_OUT = 1.12
 
 
 @dataclass(frozen=True)
-class Skipped:
+class SkippedStore:
     """A store that is not measured. reason: the reason, with the remedy."""
 
     store: str
@@ -43,7 +43,7 @@ class Skipped:
 
 def contenders(
     names: Sequence[str], metric: Metric, clients: int
-) -> tuple[list[Contender], list[Skipped]]:
+) -> tuple[list[Contender], list[SkippedStore]]:
     """The stores to measure, and those that cannot be measured.
 
     Args:
@@ -53,17 +53,17 @@ def contenders(
     Raises:
         UserError: no store has one of these names.
     """
-    known = [registry.load(name) for name in dict.fromkeys(names)] or _in_process()
+    known = [registry.load(name) for name in dict.fromkeys(names)] or _in_process_stores()
     able, skipped = [], []
     for store in known:
-        if reason := _lacks(store, metric, clients, named=bool(names)):
-            skipped.append(Skipped(store.name, reason))
+        if reason := _why_unmeasurable(store, metric, clients, named=bool(names)):
+            skipped.append(SkippedStore(store.name, reason))
         else:
             able.append(Contender(store, store.capabilities.preferred_index(metric)))
-    return able if names else _by_promise(able), skipped
+    return able if names else _most_promising_first(able), skipped
 
 
-def _in_process() -> list[type[Store]]:
+def _in_process_stores() -> list[type[Store]]:
     stores = []
     for name in registry.names():
         try:
@@ -75,7 +75,7 @@ def _in_process() -> list[type[Store]]:
     return stores
 
 
-def _lacks(store: type[Store], metric: Metric, clients: int, *, named: bool) -> str:
+def _why_unmeasurable(store: type[Store], metric: Metric, clients: int, *, named: bool) -> str:
     """Reason why a store cannot be measured now; empty if it can."""
     available, _ = registry.availability_with_server(store)
     # What is made on first use may take minutes, which only somebody who names the store waits for.
@@ -89,7 +89,7 @@ def _lacks(store: type[Store], metric: Metric, clients: int, *, named: bool) -> 
     return ""
 
 
-def _by_promise(able: Sequence[Contender]) -> list[Contender]:
+def _most_promising_first(able: Sequence[Contender]) -> list[Contender]:
     """The stores, first those that trade recall for speed, with the smallest library first: it is
     imported and started soonest."""
     modules = {one: (one.store.module or "").split(".")[0] for one in able}
@@ -129,7 +129,9 @@ def is_file(text: str) -> bool:
     return bool(text) and not catalog.knows(text) and ("/" in text or Path(text).exists())
 
 
-def imported(path: Path, metric: Metric | None, progress: Progress, note: LineProgress) -> Dataset:
+def dataset_of_file(
+    path: Path, metric: Metric | None, progress: Progress, note: LineProgress
+) -> Dataset:
     """The dataset of a file: its first rows, as many as a short measurement can use. A file
     imported before is not read again.
 
@@ -148,7 +150,7 @@ def imported(path: Path, metric: Metric | None, progress: Progress, note: LinePr
         by_hand = f"import it with its options: vectrial data import {path} --name mine …"
         remedy = "; ".join(filter(None, (error.remedy, by_hand)))
         raise type(error)(error.what, where=error.where, remedy=remedy) from error
-    return _same(library.load(name), path, metric, progress)
+    return _earlier_import(library.load(name), path, metric, progress)
 
 
 def _order(path: Path, metric: Metric | None, note: LineProgress) -> Import:
@@ -164,7 +166,9 @@ def _order(path: Path, metric: Metric | None, note: LineProgress) -> Import:
     return replace(order, options=options, name=f"{name_of(path)}-first-{most}")
 
 
-def _same(dataset: Dataset, path: Path, metric: Metric | None, progress: Progress) -> Dataset:
+def _earlier_import(
+    dataset: Dataset, path: Path, metric: Metric | None, progress: Progress
+) -> Dataset:
     """The dataset imported before, if it came from this file.
 
     Raises:

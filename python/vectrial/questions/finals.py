@@ -1,9 +1,9 @@
 """The answer of tuning, and its last candidates: the builds that may be the fastest, at search
 settings by which they just reach the recall.
 
-One search of a second per setting does not tell builds apart that differ by a tenth, and a coarse
-grid of settings favours a build that happens to reach the recall just at one of them. So the best
-builds are loaded again and searched in turns, at settings around the one that each needs.
+A search of one second per setting cannot distinguish builds that differ by a tenth, and a coarse
+grid favours a build that just reaches the recall at one of its settings. So the best builds are
+loaded again and searched in turns, at settings around the one that each needs.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from vectrial.compare.judge import Verdict
 from vectrial.questions.builds import (
+    BuildMeasurement,
     Candidate,
-    Measured,
     TriedBuild,
     TuneLimits,
     best_of,
@@ -47,7 +47,7 @@ class Finalist:
     verdict: Verdict | None
 
     @property
-    def of_fastest(self) -> tuple[float, float, float] | None:
+    def ratio_to_fastest(self) -> tuple[float, float, float] | None:
         """The finalist's QPS relative to the fastest, with the ends of the interval; None if it is
         the fastest, or they cannot be compared."""
         effect = None if self.verdict is None else self.verdict.effect
@@ -58,9 +58,9 @@ class Finalist:
         """Comparison with the fastest, as text."""
         if self.verdict is None:
             return "the fastest"
-        if self.of_fastest is None:
+        if self.ratio_to_fastest is None:
             return f"not compared: {self.verdict.reason}"
-        ratio, low, high = self.of_fastest
+        ratio, low, high = self.ratio_to_fastest
         ends = f"{ratio:.3g} of the fastest ({low:.3g} to {high:.3g})"
         said = {
             VerdictKind.TIE: f"a tie, within {THRESHOLD:.0%}: ",
@@ -98,7 +98,7 @@ def answer_of(
     """The fastest within the limits among the last candidates, or else among all builds; or the
     reason why there is none."""
     every = [each for build in tried if build.state != "again" for each in build.candidates]
-    best, _, fault = best_of(Measured(every), limits)
+    best, _, fault = best_of(BuildMeasurement(every), limits)
     reason = ""
     if not every:
         reason = "no build could be measured whole; the reason is beside each"
@@ -133,14 +133,14 @@ def settings_near(candidates: Sequence[Candidate], parameter: str, recall: float
     reaching = next(at for at, (_, found) in enumerate(points) if found >= recall)
     if not reaching:
         return [points[0][0]]
-    needed = _between(points[reaching - 1], points[reaching], recall)
+    needed = _interpolate(points[reaching - 1], points[reaching], recall)
     low, high = (factor * needed for factor in _AROUND)
     nearest = {math.floor(needed), math.ceil(needed)} if needed < _SMALL else {round(needed)}
     values = {math.floor(low), *nearest, math.ceil(high)}
     return sorted({min(max(value, points[0][0]), points[-1][0]) for value in values})
 
 
-def _between(miss: tuple[int, float], hit: tuple[int, float], recall: float) -> float:
+def _interpolate(miss: tuple[int, float], hit: tuple[int, float], recall: float) -> float:
     odds = [log_odds(one) for one in (miss[1], recall, hit[1])]
     span = odds[2] - odds[0]
     share = (odds[1] - odds[0]) / span if span > 0 else 1.0

@@ -1,4 +1,4 @@
-"""How small a machine holds a store: the least memory and processor time within limits."""
+"""The smallest machine for a store: the least memory and processor time within limits."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from vectrial.model.store import Store
 from vectrial.plan.model import Plan
 from vectrial.questions.bench import DATASET, Bench, conduct, question, trials_in
 from vectrial.questions.fit_suites import Baseline, FitRequirements, FitSubject, FitSuites
-from vectrial.questions.least import LimitsTry, Reply, seek
+from vectrial.questions.least_limits import LimitsRequest, Reply, seek
 from vectrial.results.folder import replace_text
 from vectrial.run.prepare import RESOLVED, toml_of
-from vectrial.servers.limits import no_limits
-from vectrial.servers.provide import choose, recipe_of
+from vectrial.servers.limits import why_no_limits
+from vectrial.servers.provide import choose_provider, recipe_of
 from vectrial.stores import registry
 from vectrial.suite.model import ExperimentRef, Prices
 from vectrial.util import formatting
@@ -90,22 +90,16 @@ def fit(
     """Find the least memory and processor time at which stores load, survive and hold limits, as
     `vectrial fit` does.
 
-    Args:
-        stores: names of stores, measured one after the other. rows: the first of the dataset; all
-            unless given.
-        p99_ms: limit on p99 latency in milliseconds. recall: least mean recall. errors: greatest
-            share of failed requests. load_factor: a load may take so many times as long as with the
-            whole machine.
-        rate: searches per second, on a schedule (open loop). clients: in its place, clients that
-            wait for each answer (closed loop).
-        index, params, search, lane, k: as in `capacity`.
-        seconds: duration of the searches that count. warmup_seconds: of those before them.
-        confirm_seconds: of those that confirm the answer, in so many `confirmations`, each with a
-            new load.
-        resolution: the search ends when the least memory that holds and the greatest that does not
-            are this close, as a share.
-        prices: adds the cost per month.
-        bench: where and how to measure.
+    Args: stores: names of stores, measured one after the other. rows: the first of the dataset; all
+    unless given. p99_ms: limit on p99 latency in milliseconds. recall: least mean recall. errors:
+    greatest share of failed requests. load_factor: longest load time, as a multiple of that with
+    the whole machine. rate: searches per second, on a schedule (open loop). clients: in its place,
+    clients that wait for each answer (closed loop). index, params, search, lane, k: as in
+    `capacity`. seconds: duration of the searches that count. warmup_seconds: duration of the
+    searches before them. confirm_seconds: duration of the searches that confirm the answer, in
+    `confirmations` steps, each with a new load. resolution: the search ends when the least memory
+    that holds and the greatest that does not are this close, as a share. prices: adds the cost per
+    month. bench: where and how to measure.
 
     Raises:
         UserError: an argument is wrong, no limits can be set here, or a store does not support it.
@@ -157,7 +151,9 @@ class _Steps:
         baseline = Baseline(suites.subject.search)
         for store in suites.stores:
             _check_limits(store)
-            suites.plan(store, LimitsTry(LimitsPurpose.WHOLE, *_whole(store)), 1, baseline)
+            suites.plan(
+                store, LimitsRequest(LimitsPurpose.WHOLE, *_whole_machine(store)), 1, baseline
+            )
         resumed = self.bench.resumed(suites.is_own)
         if resumed is None:
             self.folder = self.bench.new_folder(suites.suite(suites.stores, []))
@@ -174,7 +170,7 @@ class _Steps:
         suites, began = self.suites, time.monotonic()
         baseline, trials = Baseline(suites.subject.search), list[Trial]()
 
-        def reply(attempt: LimitsTry) -> Reply:
+        def reply(attempt: LimitsRequest) -> Reply:
             nonlocal baseline
             trial, fresh = self._step(store, attempt, len(trials) + 1, baseline)
             trials.append(trial)
@@ -190,7 +186,7 @@ class _Steps:
             return _reply(step)
 
         limits = seek(
-            *_whole(store),
+            *_whole_machine(store),
             resolution=suites.options.resolution,
             confirmations=suites.options.confirmations,
         )
@@ -198,7 +194,7 @@ class _Steps:
         self.bench.progress(f"{store.name}: {_sentence(trials)}")
 
     def _step(
-        self, store: type[Store], attempt: LimitsTry, number: int, baseline: Baseline
+        self, store: type[Store], attempt: LimitsRequest, number: int, baseline: Baseline
     ) -> tuple[Trial, bool]:
         """The trial of a step, and whether it was measured now."""
         plan = self.suites.plan(store, attempt, number, baseline)
@@ -233,7 +229,7 @@ class _Steps:
         replace_text(self.folder / RESOLVED, toml_of(suite))
 
 
-def _whole(store: type[Store]) -> tuple[int, float]:
+def _whole_machine(store: type[Store]) -> tuple[int, float]:
     """The machine's memory in bytes, and the number of processors that a store may use."""
     if lanes_of(store)[0] == "embedded" or store.server is None:
         cores = len(os.sched_getaffinity(0))
@@ -261,7 +257,7 @@ def _check_limits(store: type[Store]) -> None:
     """Raise `UserError` if no limits can be set on a store."""
     recipe = recipe_of(store)
     if recipe is not None:
-        provider = choose(recipe).provider
+        provider = choose_provider(recipe).provider
         if provider is Provider.EXTERNAL:
             raise UserError(
                 f"the server of {store.name} is not started here: its limits cannot be set",
@@ -269,7 +265,7 @@ def _check_limits(store: type[Store]) -> None:
             )
         if provider is Provider.DOCKER:
             return
-    if why := no_limits(Limits(1.0, 2**30)):
+    if why := why_no_limits(Limits(1.0, 2**30)):
         raise UserError(
             f"limits of memory and processors cannot be set here: {why}",
             remedy="run as root, or in a delegated control group",

@@ -11,14 +11,14 @@ from vectrial.model.errors import UserError
 from vectrial.model.store import Store
 from vectrial.plan.model import Plan
 from vectrial.questions.bench import index_of, suite_of
-from vectrial.questions.least import LimitsTry
+from vectrial.questions.least_limits import LimitsRequest
 from vectrial.run.prepare import plan_of
 from vectrial.suite.model import ExperimentRef, Prices, Suite
 from vectrial.util import formatting
 
 #: Seconds that a load may take in any case, and that a step may take beside its load.
 _LEAST_LOAD_S, _BESIDE_S = 5.0, 60.0
-#: Of the first step of a store, which nothing is known about.
+#: Timeout of the first step of a store, about which nothing is known.
 _FIRST_TIMEOUT_S = 3600.0
 
 
@@ -63,7 +63,7 @@ class FitRequirements:
 
 @dataclass(frozen=True)
 class FitSubject:
-    """What is measured: the data, the index and the search of every store."""
+    """The subject of the question: the data, the index and the search of every store."""
 
     dataset: str
     rows: int | None
@@ -93,7 +93,9 @@ class FitSuites:
     options: FitRequirements
     subject: FitSubject
 
-    def plan(self, store: type[Store], attempt: LimitsTry, number: int, baseline: Baseline) -> Plan:
+    def plan(
+        self, store: type[Store], attempt: LimitsRequest, number: int, baseline: Baseline
+    ) -> Plan:
         """The plan of one step.
 
         Raises:

@@ -1,4 +1,4 @@
-"""Which store is faster at equal recall, answered within minutes and without a suite."""
+"""The quick comparison: the faster store at equal recall, within minutes and without a suite."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from vectrial.plan.model import DatasetShape
 from vectrial.plan.quick import END_S, REPEATS, QuickOptions, QuickPlan, quick_plan
 from vectrial.questions.bench import DATASET, Bench, question
 from vectrial.questions.contenders import (
-    Skipped,
+    SkippedStore,
     check_shape,
     contenders,
+    dataset_of_file,
     default_dataset,
-    imported,
     is_file,
     named_shape,
 )
 from vectrial.run.measuring import LineView
 from vectrial.run.prepare import plan_of
-from vectrial.run.runner import Within
+from vectrial.run.runner import RunTimeLimit
 from vectrial.stats.intervals import Spread
 from vectrial.stores import registry
-from vectrial.suite.commented import commented
+from vectrial.suite.commented import commented_text
 from vectrial.telemetry.load import slowdown
 from vectrial.util import formatting
 from vectrial.util.formatting import plural
@@ -67,7 +67,7 @@ class QuickQuestion:
 
 @dataclass(frozen=True)
 class QuickChoice:
-    """What is measured in the time there is.
+    """The choice of what to measure in the time available.
 
     options: the time and what was asked for. shape: the whole dataset. skipped: stores that are not
         measured. text: the suite as TOML, with comments.
@@ -76,7 +76,7 @@ class QuickChoice:
     plan: QuickPlan
     options: QuickOptions
     shape: DatasetShape
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedStore, ...]
     text: str
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ class QuickAnswer:
     folder: Path
     run: RunData
     ranking: Ranking
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedStore, ...] = ()
     succeeded: bool = True
 
     @cached_property
@@ -132,7 +132,7 @@ class QuickAnswer:
 
     def load(self, series: Series, metric: str) -> Point | None:
         """The point of a store's load or size that has the metric."""
-        points = [*self.run.in_role(Role.LOAD), *self.run.in_role(Role.SIZE)]
+        points = [*self.run.points_in_role(Role.LOAD), *self.run.points_in_role(Role.SIZE)]
         own = (point for point in points if point.series == series and point.state == "ok")
         return next((point for point in own if point.value(metric) is not None), None)
 
@@ -177,8 +177,8 @@ def quick(
     Args:
         stores: names of stores; by default those that work here in process, as many as fit.
         dataset: name of a dataset, or a file of vectors, which is imported; word vectors unless
-            given. metric: of a file: "cosine", "l2" or "ip". rows: the first of the dataset; by
-            default as many as fit.
+            given. metric: metric of a file: "cosine", "l2" or "ip". rows: the first rows of the
+            dataset; by default as many as fit.
         recall: mean recall at which stores are compared. k: neighbours per query. clients: that
             search at once. minutes: time for everything.
         bench: where and how to measure.
@@ -207,7 +207,7 @@ def choose(
     fetching: Progress | None,
     bench: Bench,
 ) -> QuickChoice:
-    """What `quick` would measure; see there for the arguments.
+    """The choice that `quick` would measure; see there for the arguments.
 
     fetching: progress of a dataset that is fetched or imported; None: nothing is fetched unless it
         is a file.
@@ -229,14 +229,14 @@ def choose(
         )
     options = QuickOptions(minutes * 60, bool(stores), rows, k, clients, slowdown())
     plan = quick_plan(able, shape, options)
-    skipped += [Skipped(name, _no_time(plan, minutes)) for name in plan.left_out]
+    skipped += [SkippedStore(name, _why_no_time(plan, minutes)) for name in plan.left_out]
     return QuickChoice(
-        plan, options, shape, tuple(skipped), commented(plan.suite, EXPERIMENTS, _HEAD)
+        plan, options, shape, tuple(skipped), commented_text(plan.suite, EXPERIMENTS, _HEAD)
     )
 
 
 def measure_choice(
-    choice: QuickChoice, asked: QuickQuestion, began: float, bench: Bench
+    choice: QuickChoice, question: QuickQuestion, began: float, bench: Bench
 ) -> QuickAnswer:
     """Measure a choice within its time, and rank the stores.
 
@@ -251,10 +251,10 @@ def measure_choice(
     )
     folder = bench.new_folder(suite)
     plan = plan_of(suite, "vectrial quick")
-    outcome = bench.run(plan, folder, choice.text, within=Within(limit, began))
+    outcome = bench.run(plan, folder, choice.text, within=RunTimeLimit(limit, began))
     run = load(folder, own=True)
-    ranking = rank(run, asked.recall, asked.clients)
-    return QuickAnswer(asked, folder, run, ranking, choice.skipped, outcome.succeeded)
+    ranking = rank(run, question.recall, question.clients)
+    return QuickAnswer(question, folder, run, ranking, choice.skipped, outcome.succeeded)
 
 
 def _shape(
@@ -268,14 +268,14 @@ def _shape(
         return named_shape(dataset)
     if dataset is not None:
         progress = fetching or (lambda done, of, what: None)
-        found = imported(Path(dataset), metric_of(metric), progress, bench.progress)
+        found = dataset_of_file(Path(dataset), metric_of(metric), progress, bench.progress)
         return named_shape(found.name)
     if fetching is None:
         return named_shape(DATASET)
     return named_shape(default_dataset(fetching, bench.progress))
 
 
-def _no_time(plan: QuickPlan, minutes: float) -> str:
+def _why_no_time(plan: QuickPlan, minutes: float) -> str:
     every = (len(plan.left_out) + len(plan.suite.stores)) / len(plan.suite.stores)
     more = f"{minutes * every + 0.5:.0f}"
     return f"{minutes:g} minutes are too short for it: --minutes {more}, or name it"

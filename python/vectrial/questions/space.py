@@ -63,10 +63,10 @@ def knobs(kind: IndexKind, rows: int, dim: int) -> tuple[Knob, ...]:
     return tuple(found)
 
 
-def defaults(kind: IndexKind, of: tuple[Knob, ...]) -> dict[str, Any]:
+def defaults(kind: IndexKind, knobs: tuple[Knob, ...]) -> dict[str, Any]:
     """The store's defaults of these parameters, if they are within the ranges."""
     out: dict[str, Any] = {}
-    for knob in of:
+    for knob in knobs:
         own = kind.build.model_fields[knob.name].default
         inside = (
             own in knob.values

@@ -1,4 +1,4 @@
-"""Which settings are fastest: index and search parameters of a store at a recall, within limits.
+"""The fastest index and search parameters of a store at a recall, within limits.
 
 Builds are measured one after the other, all into one run folder, and the last candidates in turns,
 into another.
@@ -35,9 +35,9 @@ from vectrial.questions.bench import (
 )
 from vectrial.questions.builds import (
     Build,
-    BuildTry,
+    BuildMeasurement,
+    BuildRequest,
     Candidate,
-    Measured,
     TriedBuild,
     TuneLimits,
     search,
@@ -61,7 +61,7 @@ from vectrial.util.variants import full_name
 #: With this many rows, each build is first measured on a tenth of them, where a load takes longer
 #: than the searches.
 _STAGED_ROWS = 20_000
-#: A setting is searched for so many times `seconds` at most, so that every query is asked.
+#: Factor by which the search of a setting may exceed `seconds`, so that every query is sent.
 _LONGER = 4
 #: Loads of each of the last candidates, and seconds of each of their settings.
 _LOADS, _FINAL_S = 3, 0.7
@@ -94,7 +94,7 @@ def tune(
         memory_bytes: limit on the growth of resident memory while loading.
         indexes: kinds of index to try; by default the first that trades recall for speed.
         budget: number of builds. last: number of the best builds that are loaded again and measured
-            in turns. seconds: duration of a step. seed: of the search.
+            in turns. seconds: duration of a step. seed: seed of the search.
         lane, k: as in `capacity`.
         bench: where and how to measure.
 
@@ -128,7 +128,7 @@ def tune(
     finals = builds.finals(best, limits) if best else None
     answer = answer_of(tried, limits, builds.folder, finals)
     if answer.best is not None:
-        answer.suite = toml_of(builds.chosen(answer.best, limits, rows))
+        answer.suite = toml_of(builds.chosen_suite(answer.best, limits, rows))
         (builds.folder / CHOSEN).write_text(answer.suite, encoding="utf-8")
     return answer
 
@@ -165,7 +165,7 @@ class _Builds:
         staged = self.rows >= _STAGED_ROWS and loads_s > searches_s
         return [self.rows // 10, self.rows] if staged else [self.rows]
 
-    def sweep(self, builds: Sequence[Build], rows: int) -> Suite:
+    def sweep_suite(self, builds: Sequence[Build], rows: int) -> Suite:
         """The suite that measures builds on the first `rows` rows."""
         values: dict[str, list[int]] = {}
         for kind in dict.fromkeys(build.kind for build in builds):
@@ -182,7 +182,7 @@ class _Builds:
         ]
         return self._suite("tune", builds, rows, 1, experiments)
 
-    def chosen(self, best: Candidate, limits: TuneLimits, rows: int | None) -> Suite:
+    def chosen_suite(self, best: Candidate, limits: TuneLimits, rows: int | None) -> Suite:
         """The suite that measures a candidate again and finds its capacity."""
         p99 = {} if limits.p99_us is None else {"p99_ms": limits.p99_us / 1e3}
         experiments: list[dict[str, Any]] = [
@@ -192,7 +192,7 @@ class _Builds:
         ]
         return self._suite("tuned", [best.build], rows, _LOADS, experiments)
 
-    def final(self, finalists: Sequence[TriedBuild], recall: float) -> Suite:
+    def final_suite(self, finalists: Sequence[TriedBuild], recall: float) -> Suite:
         """The suite of the last candidates, in turns: each build with the settings around the one
         that it needs."""
         experiments = []
@@ -249,7 +249,7 @@ class _Builds:
         """
         resumed = self.bench.resumed(lambda suite: self._is_own(suite, kinds))
         if resumed is None:
-            self.folder = self.bench.new_folder(self.sweep([Build(kinds[0], {})], self.rows))
+            self.folder = self.bench.new_folder(self.sweep_suite([Build(kinds[0], {})], self.rows))
             return
         self.folder, suite = resumed
         if suite.datasets[0].rows == self.rows:
@@ -259,23 +259,25 @@ class _Builds:
         builds, rows = _builds_of(suite), suite.datasets[0].rows
         known = self.store.capabilities.indexes
         same = rows in self.steps(kinds) and all(build.kind in known for build in builds)
-        return same and rows is not None and self.sweep(builds, rows) == suite
+        return same and rows is not None and self.sweep_suite(builds, rows) == suite
 
     def record(self, tried: TriedBuild) -> None:
         """Print a build, and list the builds measured on all rows in the run's suite."""
         self.bench.progress(_line(tried))
         if tried.state == "complete" and tried.build not in self._complete:
             self._complete.append(tried.build)
-            replace_text(self.folder / RESOLVED, toml_of(self.sweep(self._complete, self.rows)))
+            replace_text(
+                self.folder / RESOLVED, toml_of(self.sweep_suite(self._complete, self.rows))
+            )
 
-    def measure(self, attempt: BuildTry) -> Measured:
+    def measure(self, attempt: BuildRequest) -> BuildMeasurement:
         """Load a build once and search it at every value of the search parameter.
 
         Raises:
             UserError: the store does not support the build.
             StoreError: the store does not work on this machine.
         """
-        suite = self.sweep([attempt.build], attempt.rows)
+        suite = self.sweep_suite([attempt.build], attempt.rows)
         plan = plan_of(suite, suite.name)
         refused = [r.reason for r in plan.refusals if r.row.experiment == "search"]
         if refused:
@@ -288,13 +290,13 @@ class _Builds:
             self._works = True
         elif skipped and not self._works:  # no other build would be measured either
             raise StoreError(f"{self.store.name} cannot be measured here: {skipped[0]}")
-        return _measured(attempt.build, trials)
+        return _measurement_of(attempt.build, trials)
 
     def finals(self, finalists: Sequence[TriedBuild], limits: TuneLimits) -> Finals:
         """Load the last candidates again and search them in turns, at the settings that they need.
         They are a separate run, which continues when it is resumed."""
-        suite = self.final(finalists, limits.recall)
-        numbers = formatting.joined([f"{tried.number}" for tried in finalists])
+        suite = self.final_suite(finalists, limits.recall)
+        numbers = formatting.list_in_words([f"{tried.number}" for tried in finalists])
         self.bench.progress(f"builds {numbers} again, in turns, at the settings that they need")
         # Other candidates, of other options, have a run of their own.
         digest = hashlib.sha256(toml_of(suite).encode()).hexdigest()[:6]
@@ -308,7 +310,9 @@ class _Builds:
         able: dict[str, tuple[TriedBuild, Candidate]] = {}
         for tried in finalists:
             name = self._name(tried)
-            candidate = _least(tried, searched[name], self._parameter(tried.build), limits)
+            candidate = _least_candidate(
+                tried, searched[name], self._parameter(tried.build), limits
+            )
             if candidate is not None:
                 able[name] = tried, candidate
         ranking = rank(run, limits.recall, among=able.keys())
@@ -339,7 +343,7 @@ def _variant(tried: TriedBuild) -> str:
     return f"build-{tried.number}"
 
 
-def _measured(build: Build, trials: Sequence[Trial]) -> Measured:
+def _measurement_of(build: Build, trials: Sequence[Trial]) -> BuildMeasurement:
     loads = (p for t in trials if t.experiment == "storage" for p in t.phases)
     memory = next((phase.value("rss_growth_bytes") for phase in loads), None)
     found, reason = [], "nothing was measured"
@@ -354,14 +358,14 @@ def _measured(build: Build, trials: Sequence[Trial]) -> Measured:
         if recall is not None and qps is not None:
             params = _search_params(trial)
             found.append(Candidate(build, params, recall, qps, phase.value("latency_p99"), memory))
-    return Measured(found, reason)
+    return BuildMeasurement(found, reason)
 
 
 def _search_params(trial: Trial) -> Mapping[str, Any]:
     return {n: v for n, v in trial.params.items() if n not in ("k", "returns", "clients")}
 
 
-def _least(
+def _least_candidate(
     tried: TriedBuild,
     searched: Sequence[tuple[Trial, PhaseResult]],
     parameter: str | None,

@@ -33,7 +33,7 @@ def build(run: RunData) -> Report:
     found = sweeps(run)
     looks = Looks(run.labels, run.stores)
     sections = (
-        overview.at_a_glance(run, found),
+        overview.glance_section(run, found),
         search.speed(run, found, looks),
         turns.turns(run, found, looks),
         search.latency(run, found, looks),
@@ -41,7 +41,7 @@ def build(run: RunData) -> Report:
         load.open_loop(run, looks),
         load.loads(run),
         clusters.clusters(run),
-        *_of_experiments(run, looks),
+        *_experiment_sections(run, looks),
         growth.growth(run, looks),
         load.client_tax(run),
         load.certificate(run),
@@ -71,7 +71,7 @@ def build(run: RunData) -> Report:
 def summary(run: RunData) -> RenderableType:
     """The report's warnings, short answers and first table, for `rich`; nothing else is built."""
     found = sweeps(run)
-    glance = overview.at_a_glance(run, found)
+    glance = overview.glance_section(run, found)
     return terminal.summary(
         Report(
             title=str(run.run["suite_name"]),
@@ -87,7 +87,7 @@ def _warnings(run: RunData) -> tuple[str, ...]:
     return (*warnings(run), *server.warnings(run))
 
 
-def _of_experiments(run: RunData, looks: Looks) -> list[Section]:
+def _experiment_sections(run: RunData, looks: Looks) -> list[Section]:
     """The sections of the measured experiments; every value of an experiment that is not installed
     here."""
     measured = dict.fromkeys(trial.experiment for trial in run.trials)

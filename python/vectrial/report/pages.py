@@ -18,7 +18,7 @@ from vectrial.document.blocks import Report
 from vectrial.document.render import draw, export, markdown
 from vectrial.model.errors import DataError, UserError, VectrialError
 from vectrial.report.build import build
-from vectrial.results.bundle import SUFFIX, opened
+from vectrial.results.bundle import SUFFIX, open_bundle
 
 #: The page and the folder of its figures, both beside the bundle.
 PAGE, FIGURES = "report.md", "figures"
@@ -61,8 +61,8 @@ def generate(bundle: Path) -> Page:
     Raises:
         DataError: the bundle is damaged, or a figure cannot be drawn.
     """
-    report, text = _of(bundle)
-    figures = {f"{figure.name}.svg": draw.alone(figure) for figure in report.figures()}
+    report, text = _report_and_text(bundle)
+    figures = {f"{figure.name}.svg": draw.standalone_svg(figure) for figure in report.figures()}
     for name, drawing in figures.items():
         if not draw.is_drawn(drawing):
             raise DataError(f"the figure {name} cannot be drawn", where=str(bundle))
@@ -75,12 +75,12 @@ def text_of(bundle: Path) -> str:
     Raises:
         DataError: the bundle is damaged.
     """
-    return _of(bundle)[1]
+    return _report_and_text(bundle)[1]
 
 
-def _of(bundle: Path) -> tuple[Report, str]:
+def _report_and_text(bundle: Path) -> tuple[Report, str]:
     """The report of a bundle, and its text."""
-    with opened(bundle) as (sealed, folder):
+    with open_bundle(bundle) as (sealed, folder):
         seal, report = sealed.seal, build(load(folder))
     origin = (
         f"Generated from [{bundle.name}]({bundle.name}) by `make results-pages`. Seal: `{seal}`."
@@ -99,7 +99,7 @@ def save(page: Page, folder: Path, name: str = PAGE) -> None:
     Figures of an earlier page are removed."""
     shutil.rmtree(folder / FIGURES, ignore_errors=True)
     for figure, drawing in page.figures.items():
-        (export.made(folder / FIGURES) / figure).write_text(drawing, encoding="utf-8")
+        (export.make_folder(folder / FIGURES) / figure).write_text(drawing, encoding="utf-8")
     (folder / name).write_text(page.text, encoding="utf-8")
 
 

@@ -34,7 +34,7 @@ from vectrial.results.folder import CHOSEN, is_own
 from vectrial.results.note import NOTE
 from vectrial.results.reader import RunReader
 from vectrial.util.archive import safe_unpack
-from vectrial.util.redaction import of_environment
+from vectrial.util.redaction import environment_redaction
 from vectrial.util.scratch import ScratchFolder
 from vectrial.util.version import version
 
@@ -50,7 +50,7 @@ _KEPT = (
 _NEEDED = (DATABASE, "suite.toml")
 
 
-class Sealed(BaseModel):
+class SealedFile(BaseModel):
     """A file of a bundle: its path in the run's folder, its size and its checksum."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -71,7 +71,7 @@ class Manifest(BaseModel):
     suite_name: str
     started_at: str
     finished_at: str | None
-    files: tuple[Sealed, ...]
+    files: tuple[SealedFile, ...]
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def seal(run: Path, out: Path | None = None) -> Bundle:
         suite_name=str(record["suite_name"]),
         started_at=record["started_at"].isoformat(),
         finished_at=record["finished_at"].isoformat() if record["finished_at"] else None,
-        files=tuple(_sealed(folder, path) for path in _files(folder)),
+        files=tuple(_sealed_file(folder, path) for path in _files(folder)),
     )
     written = _bytes_of(manifest)
     with ScratchFolder(".sealing-", target.parent) as scratch:
@@ -127,7 +127,7 @@ def seal(run: Path, out: Path | None = None) -> Bundle:
 
 
 @contextmanager
-def opened(path: Path, expected: str | None = None) -> Iterator[tuple[Bundle, Path]]:
+def open_bundle(path: Path, expected: str | None = None) -> Iterator[tuple[Bundle, Path]]:
     """A checked bundle and its run's folder, which is removed when the block ends.
 
     expected: the seal that it must have, 64 hexadecimal digits; any seal by default.
@@ -140,7 +140,7 @@ def opened(path: Path, expected: str | None = None) -> Iterator[tuple[Bundle, Pa
     """
     with tempfile.TemporaryDirectory(prefix="vectrial-bundle-") as scratch:
         root = Path(scratch) / "content"
-        yield _unpacked(path, root, expected), root / _RUN
+        yield _check_and_unpack(path, root, expected), root / _RUN
 
 
 @contextmanager
@@ -149,18 +149,18 @@ def run_folder(run: Path) -> Iterator[Path]:
     if not run.is_file():
         yield run
         return
-    with opened(run) as (_, folder):
+    with open_bundle(run) as (_, folder):
         yield folder
 
 
 def unpack(path: Path, into: Path, expected: str | None = None) -> Bundle:
     """Check a bundle and unpack its run into the folder `into`, which must not exist.
 
-    expected: see `opened`.
+    expected: see `open_bundle`.
 
     Raises:
-        DataError: see `opened`.
-        UserError: see `opened`; or the folder exists.
+        DataError: see `open_bundle`.
+        UserError: see `open_bundle`; or the folder exists.
     """
     if into.exists():
         raise UserError("the folder exists already", where=str(into), remedy="give another")
@@ -168,7 +168,7 @@ def unpack(path: Path, into: Path, expected: str | None = None) -> Bundle:
     into.parent.mkdir(parents=True, exist_ok=True)
     with ScratchFolder(".unsealing-", into.parent) as scratch:
         root = scratch / "content"
-        bundle = _unpacked(path, root, expected)
+        bundle = _check_and_unpack(path, root, expected)
         (root / _RUN).rename(into)
     return bundle
 
@@ -180,7 +180,7 @@ def _hide_secrets(reader: RunReader) -> None:
     Raises:
         UserError: a secret is in a place from which it cannot be removed.
     """
-    redaction = of_environment()
+    redaction = environment_redaction()
     if not redaction:
         return
     texts = [(DATABASE, repr(row)) for query in _WORDS for row in reader.rows(query)]
@@ -251,18 +251,18 @@ def _files(folder: Path) -> list[Path]:
     return found
 
 
-def _sealed(folder: Path, path: Path) -> Sealed:
+def _sealed_file(folder: Path, path: Path) -> SealedFile:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     inside = path.relative_to(folder).as_posix()
-    return Sealed(path=inside, size_bytes=path.stat().st_size, sha256=digest)
+    return SealedFile(path=inside, size_bytes=path.stat().st_size, sha256=digest)
 
 
 def _bytes_of(manifest: Manifest) -> bytes:
     return (json.dumps(manifest.model_dump(mode="json"), indent=1) + "\n").encode()
 
 
-def _pack(packed: Path, manifest: bytes, folder: Path, told: Manifest) -> None:
+def _pack(packed: Path, manifest: bytes, folder: Path, contents: Manifest) -> None:
     """Write the archive, without times, owners or its own name: one run always gives one content.
 
     Raises:
@@ -274,11 +274,11 @@ def _pack(packed: Path, manifest: bytes, folder: Path, told: Manifest) -> None:
         tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
         tar.addfile(_member(_MANIFEST, len(manifest)), io.BytesIO(manifest))
-        for one in told.files:
+        for one in contents.files:
             try:
                 with (folder / one.path).open("rb") as content:
                     tar.addfile(_member(f"{_RUN}/{one.path}", one.size_bytes), content)
-                same = _sealed(folder, folder / one.path) == one
+                same = _sealed_file(folder, folder / one.path) == one
             except OSError as error:
                 if error.errno not in (None, errno.ENOENT):  # none: it has become shorter
                     raise
@@ -297,7 +297,7 @@ def _member(name: str, size_bytes: int) -> tarfile.TarInfo:
     return member
 
 
-def _unpacked(path: Path, root: Path, expected: str | None) -> Bundle:
+def _check_and_unpack(path: Path, root: Path, expected: str | None) -> Bundle:
     if expected is not None and not _SEAL.fullmatch(expected):
         raise UserError(
             f"'{expected}' is no seal",
@@ -331,7 +331,7 @@ def _unpacked(path: Path, root: Path, expected: str | None) -> Bundle:
         )
     manifest = _manifest(written, path)
     _compare(path, root / _RUN, manifest, {file.relative_to(root).as_posix() for file in files})
-    _require_told(path, root / _RUN, manifest)
+    _check_manifest(path, root / _RUN, manifest)
     return Bundle(path, manifest, own)
 
 
@@ -363,14 +363,14 @@ def _compare(path: Path, run: Path, manifest: Manifest, files: set[str]) -> None
     named = {f"{_RUN}/{one.path}" for one in manifest.files}
     for what, extra in (("not sealed", files - named - {_MANIFEST}), ("missing", named - files)):
         if extra:
-            raise _broken(path, f"{min(extra)} is {what}")
+            raise _bundle_error(path, f"{min(extra)} is {what}")
     for one in manifest.files:
         there = run.joinpath(*PurePosixPath(one.path).parts)
-        if _sealed(run, there) != one:
-            raise _broken(path, f"{one.path} is not what was sealed")
+        if _sealed_file(run, there) != one:
+            raise _bundle_error(path, f"{one.path} is not what was sealed")
 
 
-def _require_told(path: Path, run: Path, manifest: Manifest) -> None:
+def _check_manifest(path: Path, run: Path, manifest: Manifest) -> None:
     """Refuse a manifest that contradicts the database: one of them was changed."""
     try:
         with RunReader(run) as reader:
@@ -392,16 +392,16 @@ def _require_told(path: Path, run: Path, manifest: Manifest) -> None:
         )
 
 
-def _instant(told: str | None) -> datetime | None:
+def _instant(text: str | None) -> datetime | None:
     """A time from a manifest; None if it cannot be compared."""
     try:
-        found = datetime.fromisoformat(told or "")
+        found = datetime.fromisoformat(text or "")
     except ValueError:
         return None
     return found if found.tzinfo is not None else None
 
 
-def _broken(path: Path, what: str) -> DataError:
+def _bundle_error(path: Path, what: str) -> DataError:
     return DataError(
         f"the seal is broken: {what}",
         where=str(path),

@@ -31,7 +31,7 @@ def clean(text: str) -> str:
     return _FAULT.sub(INSTEAD, text.replace("\r\n", "\n"))
 
 
-def shown(text: str) -> str:
+def clean_for_display(text: str) -> str:
     """Like `clean`, but keeps surrogates, which represent undecodable bytes of a file's name."""
     if _FAULT_SHOWN.search(text) is None:
         return text
@@ -43,7 +43,7 @@ def clean_name(text: str) -> str:
     return _FAULT_IN_NAME.sub(INSTEAD, text)
 
 
-def parsed(text: str) -> Any:
+def parse_json(text: str) -> Any:
     """Parse JSON, clean every text in it and replace numbers that are not finite by None.
 
     Raises:
@@ -52,7 +52,7 @@ def parsed(text: str) -> Any:
     try:
         found = _DECODER.decode(text)
         # Only an escape can add a character that the text itself does not hold.
-        return _cleaned(found) if "\\" in text else found
+        return _clean_value(found) if "\\" in text else found
     except RecursionError:
         raise ValueError("JSON that is nested too deep") from None
 
@@ -65,11 +65,11 @@ def _finite(number: str) -> float | None:
 _DECODER = json.JSONDecoder(parse_constant=lambda name: None, parse_float=_finite)
 
 
-def _cleaned(found: Any) -> Any:
-    if isinstance(found, str):
-        return clean(found)
-    if isinstance(found, list):
-        return [_cleaned(one) for one in found]
-    if isinstance(found, dict):
-        return {clean_name(key): _cleaned(value) for key, value in found.items()}
-    return found
+def _clean_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_clean_value(one) for one in value]
+    if isinstance(value, dict):
+        return {clean_name(key): _clean_value(one) for key, one in value.items()}
+    return value

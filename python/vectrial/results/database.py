@@ -18,11 +18,11 @@ from vectrial.results.clean import clean_name
 DATABASE = "run.duckdb"
 
 
-class BeingWritten(UserError):
+class RunBeingWritten(UserError):
     """Another process has the run open: while one writes it, no other can read it."""
 
 
-class NotWritten(UserError):
+class RunNotWritten(UserError):
     """A run could not be extended, because its disk is full or failing. Committed data is kept."""
 
 
@@ -34,7 +34,7 @@ _READING: dict[str, str | bool | int | float | list[str]] = {
 }
 #: The name of a run's database in queries over what is read.
 ATTACHED = "results"
-#: What DuckDB says if a database is open: in another process, or in this one.
+#: DuckDB's messages for a database that is open in another process, or in this one.
 _OPEN = ("Could not set lock on file", "Unique file handle conflict")
 
 
@@ -52,28 +52,32 @@ def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb
         UserError: it is damaged, or its layout is newer (for reading) or different (for writing).
     """
     try:
-        db = _attached(folder / DATABASE) if read_only else duckdb.connect(str(folder / DATABASE))
+        db = (
+            _open_for_reading(folder / DATABASE)
+            if read_only
+            else duckdb.connect(str(folder / DATABASE))
+        )
     except (duckdb.Error, OSError, RuntimeError, ValueError) as error:
         # The message contains the path; for a damaged file also the word "block".
         if any(one in str(error) for one in _OPEN):
-            raise BeingWritten(
+            raise RunBeingWritten(
                 "another process has it open",
                 where=str(folder),
                 remedy="wait until the run under way has ended, or close what else looks at it",
             ) from error
-        raise _fault(folder, error) from error
+        raise _open_error(folder, error) from error
     try:
         db.execute("set enable_external_access = false")
         db.execute("set TimeZone = 'UTC'")
         if read_only:
             db.execute("set lock_configuration = true")
-        if read_only and not own and (foreign := _foreign(db)):
+        if read_only and not own and (foreign := _foreign_content(db)):
             db.close()
-            raise not_a_runs(folder, foreign)
+            raise foreign_content_error(folder, foreign)
         version = _layout(db)
     except (duckdb.Error, RuntimeError, ValueError) as error:
         db.close()
-        raise _fault(folder, error) from error
+        raise _open_error(folder, error) from error
     if version is not None and version != SCHEMA_VERSION:
         db.close()
         newer = version > SCHEMA_VERSION
@@ -85,7 +89,7 @@ def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb
     return db
 
 
-def _attached(path: Path) -> duckdb.DuckDBPyConnection:
+def _open_for_reading(path: Path) -> duckdb.DuckDBPyConnection:
     """A database opened for reading, in an instance of its own: connections to one file would share
     their settings."""
     db = duckdb.connect(config=_READING)
@@ -112,7 +116,7 @@ def finished_keys(db: duckdb.DuckDBPyConnection) -> set[str]:
 
 
 @contextmanager
-def reading(folder: Path) -> Iterator[None]:
+def read_errors(folder: Path) -> Iterator[None]:
     """Report damage found while reading: opening a database checks only a part of it.
 
     Raises:
@@ -121,11 +125,11 @@ def reading(folder: Path) -> Iterator[None]:
     try:
         yield
     except duckdb.Error as error:
-        raise _damaged(folder, error) from error
+        raise _damage_error(folder, error) from error
 
 
 @contextmanager
-def writing(folder: Path) -> Iterator[None]:
+def write_errors(folder: Path) -> Iterator[None]:
     """Report a full or failing disk found while writing.
 
     Raises:
@@ -135,11 +139,11 @@ def writing(folder: Path) -> Iterator[None]:
         yield
     # Any other error, such as a row that does not fit its table, is a bug in Vectrial.
     except (duckdb.OperationalError, duckdb.FatalException, duckdb.InternalException) as error:
-        raise _not_written(folder, error) from error
+        raise _write_error(folder, error) from error
 
 
-def _not_written(folder: Path, error: Exception) -> NotWritten:
-    return NotWritten(
+def _write_error(folder: Path, error: Exception) -> RunNotWritten:
+    return RunNotWritten(
         f"the run cannot be written: {_first_line(error)}",
         where=str(folder),
         remedy="what had been measured is kept; make room, and go on with it",
@@ -150,25 +154,25 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0]
 
 
-def _fault(folder: Path, error: Exception) -> UserError:
+def _open_error(folder: Path, error: Exception) -> UserError:
     """One-line error for a database that cannot be opened."""
     if os.strerror(errno.ENOSPC) in str(error):
-        return _not_written(folder, error)
+        return _write_error(folder, error)
     if any(os.strerror(one) in str(error) for one in (errno.EROFS, errno.EACCES, errno.EPERM)):
         return UserError(
             f"its {DATABASE} may not be written here, or not read: {_first_line(error)}",
             where=str(folder),
             remedy="copy the run to where you may write, and go on with it there",
         )
-    return _damaged(folder, error)
+    return _damage_error(folder, error)
 
 
-def _damaged(folder: Path, error: Exception) -> UserError:
+def _damage_error(folder: Path, error: Exception) -> UserError:
     """One-line error for a database that cannot be read."""
-    return not_a_runs(folder, _first_line(error))
+    return foreign_content_error(folder, _first_line(error))
 
 
-def not_a_runs(folder: Path, why: str) -> UserError:
+def foreign_content_error(folder: Path, why: str) -> UserError:
     """Error for a database with content that no run has."""
     return UserError(
         f"its {DATABASE} is damaged, or not a run's: {clean_name(why)}",
@@ -177,7 +181,7 @@ def not_a_runs(folder: Path, why: str) -> UserError:
     )
 
 
-def _foreign(db: duckdb.DuckDBPyConnection) -> str:
+def _foreign_content(db: duckdb.DuckDBPyConnection) -> str:
     """Description of content that no run's database has; empty if there is none."""
     views = "select view_name from duckdb_views() where not internal limit 1"
     if found := db.execute(views).fetchone():

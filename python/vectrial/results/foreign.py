@@ -16,7 +16,7 @@ FAULTS = (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionEr
           ValueError)  # fmt: skip
 
 
-def fault(error: Exception, where: str) -> UserError:
+def foreign_value_error(error: Exception, where: str) -> UserError:
     """One-line error for a value that no run has."""
     return UserError(
         f"it holds what no run of Vectrial's does: {type(error).__name__}: {_line(error)}",
@@ -26,7 +26,7 @@ def fault(error: Exception, where: str) -> UserError:
 
 
 @contextmanager
-def understood(where: object) -> Iterator[None]:
+def foreign_value_errors(where: object) -> Iterator[None]:
     """Convert errors in the block, which uses a run from any source, into a `UserError`.
 
     where: the run.
@@ -39,7 +39,7 @@ def understood(where: object) -> Iterator[None]:
     except FAULTS as error:
         if os.environ.get(TRACEBACK):
             raise
-        raise fault(error, str(where)) from error
+        raise foreign_value_error(error, str(where)) from error
 
 
 def _line(error: Exception) -> str:

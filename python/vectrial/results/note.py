@@ -11,7 +11,7 @@ from vectrial.model.errors import UserError
 from vectrial.results.clean import clean
 from vectrial.results.database import DATABASE
 from vectrial.results.folder import is_own, replace_text
-from vectrial.util.redaction import of_environment
+from vectrial.util.redaction import environment_redaction
 
 NOTE = "note.txt"
 #: Characters of a note.
@@ -35,7 +35,7 @@ def write(folder: Path, text: str) -> None:
     Raises:
         UserError: there is no run, the text is too long, or the folder cannot be written.
     """
-    text = of_environment().text(clean(text).strip())
+    text = environment_redaction().text(clean(text).strip())
     if not (folder / DATABASE).is_file():
         raise UserError(
             "there is no run here",

@@ -17,15 +17,15 @@ import pyarrow as pa
 
 from vectrial.model.errors import UserError
 from vectrial.model.results_schema import SLICES_DDL
-from vectrial.results.clean import INSTEAD, PATTERN, PATTERN_IN_NAME, clean, parsed
+from vectrial.results.clean import INSTEAD, PATTERN, PATTERN_IN_NAME, clean, parse_json
 from vectrial.results.database import (
     ATTACHED,
     DATABASE,
     finished_keys,
+    foreign_content_error,
     has_tables,
-    not_a_runs,
     open_database,
-    reading,
+    read_errors,
 )
 from vectrial.results.folder import is_own
 from vectrial.stats.quantiles import QUANTILES
@@ -82,7 +82,7 @@ order by t.trial_id, p.ordinal, m.name
 """
 
 
-class TookTooLong(UserError):
+class ReadTimeLimit(UserError):
     """Reading a run exceeded its time limit."""
 
 
@@ -121,7 +121,7 @@ def measured_keys(folder: Path) -> set[str]:
     """
     if not (folder / DATABASE).is_file():
         return set()
-    with closing(open_database(folder, read_only=True)) as db, reading(folder):
+    with closing(open_database(folder, read_only=True)) as db, read_errors(folder):
         return finished_keys(db) if has_tables(db) else set()
 
 
@@ -155,9 +155,9 @@ class RunReader:
         self._left_s, self._left_rows = self._limits.seconds, self._limits.rows
         self._db = open_database(self.folder, read_only=True, own=own)
         try:
-            with self._limited():
+            with self._time_limit():
                 if not has_tables(self._db):
-                    raise self._nothing()
+                    raise self._no_run_error()
                 self._withhold()
         except BaseException:
             self._db.close()
@@ -179,7 +179,7 @@ class RunReader:
             self._db.execute(SLICES_DDL.replace("create table", "create temp table"))
 
     @contextmanager
-    def _limited(self) -> Iterator[None]:
+    def _time_limit(self) -> Iterator[None]:
         """Interrupt DuckDB when it has taken all of the run's time, and say what is wrong with the
         run in one line."""
         began = time.monotonic()
@@ -194,8 +194,10 @@ class RunReader:
         except _FAULTS as error:
             if self._own or time.monotonic() - began < self._left_s:
                 said = str(error).partition("\n")[0]
-                raise not_a_runs(self.folder, f"{type(error).__name__}: {said}") from error
-            raise TookTooLong(
+                raise foreign_content_error(
+                    self.folder, f"{type(error).__name__}: {said}"
+                ) from error
+            raise ReadTimeLimit(
                 f"it could not be read in {self._limits.seconds:g} s",
                 where=str(self.folder),
                 remedy=f"{SECONDS} allows another number of seconds",
@@ -204,7 +206,7 @@ class RunReader:
             timer.cancel()
             self._left_s -= time.monotonic() - began
 
-    def _nothing(self) -> NothingMeasured:
+    def _no_run_error(self) -> NothingMeasured:
         return NothingMeasured(
             "nothing was measured in this run",
             where=str(self.folder),
@@ -222,7 +224,7 @@ class RunReader:
             UserError: the data is damaged, missing or more than the limits allow.
         """
         batches, size = [], 0
-        with self._limited():
+        with self._time_limit():
             found = self._db.execute(sql, parameters).to_arrow_reader(_BATCH)
             for batch in found:
                 size += batch.nbytes
@@ -233,10 +235,10 @@ class RunReader:
                         where=str(self.folder),
                         remedy="look at it with DuckDB's own tools",
                     )
-                batches.append(self._cleaned(batch))
+                batches.append(self._clean_batch(batch))
         return pa.Table.from_batches(batches, found.schema)
 
-    def _cleaned(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _clean_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         try:
             batch.validate(full=True)  # a forged database may hold bytes that are no text
         except pa.ArrowInvalid as error:
@@ -255,23 +257,27 @@ class RunReader:
             UserError: it is of another kind.
         """
         try:
-            found = parsed(text)
+            found = parse_json(text)
         except ValueError as error:
-            raise self.unlike(str(error)) from error
+            raise self.foreign_content_error(str(error)) from error
         if not isinstance(found, kind):
-            raise self.unlike(f"{kind.__name__} is expected, and it holds {text[:40]!r}")
+            raise self.foreign_content_error(
+                f"{kind.__name__} is expected, and it holds {text[:40]!r}"
+            )
         return found
 
     def texts(self, text: str) -> tuple[str, ...]:
-        """Like `parsed`, for a list of texts."""
+        """Like `parse_json`, for a list of texts."""
         found = self.parsed(text, list)
         if not all(isinstance(one, str) for one in found):
-            raise self.unlike(f"a list of texts is expected, and it holds {text[:40]!r}")
+            raise self.foreign_content_error(
+                f"a list of texts is expected, and it holds {text[:40]!r}"
+            )
         return tuple(found)
 
-    def unlike(self, why: str) -> UserError:
+    def foreign_content_error(self, why: str) -> UserError:
         """Error for a run with content that no run has."""
-        return not_a_runs(self.folder, why)
+        return foreign_content_error(self.folder, why)
 
     def measurements(self) -> pa.Table:
         """Every measured value with the columns of `_MEASURED`; parameters as JSON."""
@@ -313,7 +319,7 @@ class RunReader:
         """
         rows = self.rows("select * from run limit 2")
         if not rows:
-            raise self._nothing()
+            raise self._no_run_error()
         row = rows[0]
         row["environment"] = self.parsed(row["environment"], dict)
         return row

@@ -22,10 +22,16 @@ from vectrial.model.results_schema import (
     SCHEMA_VERSION,
     SLICES_DDL,
     MetricName,
-    with_own,
+    metrics_with,
 )
 from vectrial.model.trial import IDENTITY, CheckResult, TrialRow
-from vectrial.results.database import finished_keys, has_tables, open_database, reading, writing
+from vectrial.results.database import (
+    finished_keys,
+    has_tables,
+    open_database,
+    read_errors,
+    write_errors,
+)
 
 _ROWS_OF_STATEMENT = 100
 #: A wall clock that was set by less is not told: it is kept right by small steps.
@@ -80,7 +86,7 @@ def _passed_s() -> float:
 class RunWriter:
     """The one writer of a run folder. Use as a context manager.
 
-    Every method that writes raises `NotWritten` if the disk is full or failing; earlier data is
+    Every method that writes raises `RunNotWritten` if the disk is full or failing; earlier data is
     kept.
     """
 
@@ -136,7 +142,7 @@ class RunWriter:
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         """Commit everything written in the block, or nothing."""
-        with writing(self.folder):
+        with write_errors(self.folder):
             self._db.begin()
             try:
                 yield
@@ -157,7 +163,7 @@ class RunWriter:
             if self._db.execute("select count(*) from run").fetchone() != (0,):
                 self._db.execute("update run set finished_at = null")
                 if revision:
-                    self._resumed(str(revision))
+                    self._note_resumption(str(revision))
                 return
             began, facts = _now(), json.dumps(environment, default=str)
             self._insert(
@@ -183,7 +189,7 @@ class RunWriter:
             facts = json.dumps({**json.loads(found[0]), name: value})
             self._db.execute(f"update run set environment = {_literal(facts)}")
 
-    def _resumed(self, revision: str) -> None:
+    def _note_resumption(self, revision: str) -> None:
         found = self._db.execute("select git_revision, environment from run").fetchone()
         assert found is not None
         began, since = found[0], json.loads(found[1]).get("resumed_at_revisions", [])
@@ -200,7 +206,7 @@ class RunWriter:
             self._db.execute(f"update run set finished_at = {_literal(now)}")
             if abs(set_by_s) > _CLOCK_SET_S:
                 self._note_environment("clock_set_s", round(set_by_s))
-        with writing(self.folder):
+        with write_errors(self.folder):
             self._db.execute("checkpoint")
 
     def dataset(self, facts: Mapping[str, Any]) -> None:
@@ -216,7 +222,7 @@ class RunWriter:
         ).fetchone()
         if known is None:
             with self._transaction():
-                self._insert("dataset", [self._known("dataset", facts)])
+                self._insert("dataset", [self._known_columns("dataset", facts)])
         elif known[0] != facts["fingerprint"]:
             raise UserError(
                 f"dataset '{name}' is not what it was when this run began",
@@ -235,18 +241,18 @@ class RunWriter:
         Raises:
             UserError: the run is damaged.
         """
-        with reading(self.folder):
+        with read_errors(self.folder):
             return finished_keys(self._db)
 
     def trial(self, record: TrialRecord) -> None:
         """Write one trial completely or not at all. An earlier failure of the key is replaced."""
         with self._transaction():
             self._forget(record.row.key)
-            trial_id = self._next("trial", "trial_id")
+            trial_id = self._next_id("trial", "trial_id")
             self._insert("trial", [_trial(trial_id, record)])
             phase_ids = self._phases(trial_id, record)
             telemetry = _telemetry(trial_id, phase_ids, record)
-            self._insert("telemetry", [self._known("telemetry", row) for row in telemetry])
+            self._insert("telemetry", [self._known_columns("telemetry", row) for row in telemetry])
             self._insert("gate", [{"trial_id": trial_id, **row._asdict()} for row in record.gate])
 
     def _forget(self, key: str) -> None:
@@ -262,20 +268,20 @@ class RunWriter:
             self._db.execute(f"delete from {table} where {trial}")
 
     def _phases(self, trial_id: int, record: TrialRecord) -> list[int]:
-        first = self._next("phase", "phase_id")
+        first = self._next_id("phase", "phase_id")
         for ordinal, phase in enumerate(record.phases):
             phase_id = first + ordinal
             self._insert("phase", [_phase(phase_id, trial_id, ordinal, phase, record)])
-            for table, rows in _measured(phase, record.started_ns, record.metrics):
+            for table, rows in _phase_tables(phase, record.started_ns, record.metrics):
                 self._insert(table, [{"phase_id": phase_id, **row} for row in rows])
         return list(range(first, first + len(record.phases)))
 
-    def _next(self, table: str, column: str) -> int:
+    def _next_id(self, table: str, column: str) -> int:
         found = self._db.execute(f"select coalesce(max({column}), 0) + 1 from {table}").fetchone()
         assert found is not None
         return int(found[0])
 
-    def _known(self, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+    def _known_columns(self, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of a table in a row that may lack some, or have others."""
         if table not in self._columns:
             described = self._db.execute(f"describe {table}").fetchall()
@@ -362,7 +368,7 @@ def _phase(
     }
 
 
-def _measured(
+def _phase_tables(
     phase: Phase, started_ns: int, own: Sequence[MetricName]
 ) -> Iterator[tuple[str, _Rows]]:
     """Tables and their rows that belong to a phase. started_ns: start of its trial."""
@@ -413,7 +419,7 @@ def _slice(one: Slice, started_ns: int) -> dict[str, Any]:
 
 def metric_rows(phase: Phase, own: Sequence[MetricName]) -> Iterator[dict[str, Any]]:
     """Rows of a phase in the table `metric`, without its number. own: its experiment's metrics."""
-    known = with_own(own)
+    known = metrics_with(own)
     for name in dict.fromkeys([*phase.metrics, *phase.missing]):
         if name not in known:
             raise KeyError(

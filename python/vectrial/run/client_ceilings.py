@@ -82,12 +82,12 @@ class ClientCeilings:
             return f"no null server speaks {store.protocol}"
         key = (store.protocol, tuple(sorted(store.dialect.items())), dim, in_flight)
         if key not in self._ceilings:
-            self._ceilings[key] = self._measured(
+            self._ceilings[key] = self._measure(
                 Searches(store.protocol, dim, self._rules.k, in_flight, store.dialect)
             )
         return self._ceilings[key]
 
-    def _measured(self, searches: Searches) -> Ceiling | str:
+    def _measure(self, searches: Searches) -> Ceiling | str:
         of = measure if self._clients is None else self._clients.ceiling
         try:
             ceiling = of(searches, self._placement)

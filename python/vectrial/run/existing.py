@@ -29,9 +29,9 @@ from vectrial.model.placement import Provider
 from vectrial.model.progress import Progress, silent
 from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Address, Store
-from vectrial.servers.provide import provide, recipe_of
+from vectrial.servers.provide import make_server, recipe_of
 from vectrial.stores import registry
-from vectrial.stores.attached import attached
+from vectrial.stores.attached import open_existing
 from vectrial.stores.common.arrow import ids_of, vectors_of
 from vectrial.suite.model import Suite, validated
 from vectrial.util.file_names import legible
@@ -64,7 +64,7 @@ class ExistingCollection:
 
 
 @contextmanager
-def running(store: type[Store]) -> Iterator[Address]:
+def running_address(store: type[Store]) -> Iterator[Address]:
     """The address of the running server that the environment names; it has answered.
 
     Raises:
@@ -78,7 +78,7 @@ def running(store: type[Store]) -> Iterator[Address]:
             where="--existing",
             remedy=f"of these stores: {', '.join(_reading_stores())}",
         )
-    with provide(recipe, Path(), provider=Provider.EXTERNAL) as server:
+    with make_server(recipe, Path(), provider=Provider.EXTERNAL) as server:
         yield server.address
 
 
@@ -96,7 +96,7 @@ def describe(reading: ExistingCollection) -> Description:
             known; or the store takes no conditions.
     """
     support = reading.store.capabilities.existing
-    assert support is not None, "`running` refuses"
+    assert support is not None, "`running_address` refuses"
     if reading.existing.where and not support.condition:
         raise UserError(
             f"{reading.store.name} takes no condition in its own words",
@@ -130,7 +130,7 @@ def describe(reading: ExistingCollection) -> Description:
 
 
 def read_rows(
-    reading: ExistingCollection, found: Description, progress: Progress = silent
+    reading: ExistingCollection, description: Description, progress: Progress = silent
 ) -> Dataset:
     """Read every row of a collection into a dataset of the library, with its queries and their
     exact neighbours. It replaces the dataset of an earlier reading.
@@ -138,38 +138,38 @@ def read_rows(
     Raises:
         DataError: the rows cannot be used. UserError: there are fewer rows than k.
     """
-    assert found.metric is not None
+    assert description.metric is not None
     collection = reading.existing.collection
-    fields = tuple(Field(name, found.fields[name]) for name in reading.columns)
-    schema = Schema(found.dim, found.metric, fields)
-    keys = NewKeys() if found.text_ids else IntegerKeys()
-    drawn = _drawn(reading, found)
+    fields = tuple(Field(name, description.fields[name]) for name in reading.columns)
+    schema = Schema(description.dim, description.metric, fields)
+    keys = NewKeys() if description.text_ids else IntegerKeys()
+    drawn = _query_rows(reading, description)
     parts: list[NDArray[np.float32]] = []
     with library.Writer(
-        name_of(reading), found.metric, _provenance(reading), replace_existing=True
+        name_of(reading), description.metric, _provenance(reading), replace_existing=True
     ) as writer:
-        store = attached(
+        store = open_existing(
             reading.store, Path(), reading.address, reading.existing, schema,
-            index_of(reading.store, found), keys,
+            index_of(reading.store, description), keys,
         )  # fmt: skip
         try:
             for batch in _batches(store, schema, reading.columns):
-                progress(writer.rows, found.rows, f"reading {collection}")
+                progress(writer.rows, description.rows, f"reading {collection}")
                 vectors, at = vectors_of(batch), writer.rows
                 parts.append(vectors[drawn[(drawn >= at) & (drawn < at + len(vectors))] - at])
-                metadata = _metadata(batch, schema, found, keys)
+                metadata = _metadata(batch, schema, description, keys)
                 writer.add(vectors, ids=ids_of(batch), metadata=metadata)
         finally:
             store.close()
         queries = (
-            read_queries(reading.queries, found.dim, found.metric)
+            read_queries(reading.queries, description.dim, description.metric)
             if isinstance(reading.queries, Path)
-            else np.concatenate([np.empty((0, found.dim), np.float32), *parts])
+            else np.concatenate([np.empty((0, description.dim), np.float32), *parts])
         )
         if not len(queries):
             raise UserError(f"collection '{collection}' has no rows")
         return writer.finish(
-            queries, find=lambda dataset: _facts(reading, found, dataset, progress)
+            queries, find=lambda dataset: _facts(reading, description, dataset, progress)
         )
 
 
@@ -204,19 +204,21 @@ def name_of(reading: ExistingCollection) -> str:
     return f"{name[:91]}-{hashlib.sha256(where.encode()).hexdigest()[:8]}"
 
 
-def index_of(store: type[Store], found: Description) -> Index:
+def index_of(store: type[Store], description: Description) -> Index:
     """The collection's index, in the store's own declaration.
 
     Raises:
         UserError: it has parameters that the store's driver does not support.
     """
-    kind = store.capabilities.indexes[found.index]
-    return Index(found.index, validated(kind.build, found.params, "the collection's index"))
+    kind = store.capabilities.indexes[description.index]
+    return Index(
+        description.index, validated(kind.build, description.params, "the collection's index")
+    )
 
 
 def suite_of(
     reading: ExistingCollection,
-    found: Description,
+    description: Description,
     dataset: Dataset,
     *,
     k: int,
@@ -225,12 +227,12 @@ def suite_of(
 ) -> Suite:
     """The suite that measures the collection: searches at several settings, without filters and
     with filters on the columns that were read."""
-    kind, existing = reading.store.capabilities.indexes[found.index], reading.existing
+    kind, existing = reading.store.capabilities.indexes[description.index], reading.existing
     support = reading.store.capabilities.existing
-    assert support is not None, "`running` refuses"
-    search: dict[str, Any] = dict(found.search)
+    assert support is not None, "`running_address` refuses"
+    search: dict[str, Any] = dict(description.search)
     if kind.recall_parameter and kind.recall_parameter not in support.settings:
-        search[kind.recall_parameter] = _spread(parameter_values(kind, k))
+        search[kind.recall_parameter] = _spread_values(parameter_values(kind, k))
     # The application's own settings first; then others, which the labels name.
     first = (support.defaults and search) or reading.search
     settings = [dict(reading.search), search] if first else [search]
@@ -241,7 +243,7 @@ def suite_of(
         only = {"predicates": ["column"], "payload_index": ["on"]}
         experiments += [
             {"experiment": "filtered", "search": one, **only}
-            for one in [*settings[:-1], _middle(search, kind)]
+            for one in [*settings[:-1], _middle_setting(search, kind)]
         ]
     text_ids = dataset.own_ids is not None
     lanes = [one for one in lanes_of(reading.store) if not (text_ids and one is Lane.NATIVE)]
@@ -253,13 +255,13 @@ def suite_of(
         "stores": [
             {
                 "store": reading.store.name,
-                "index": found.index,
-                "params": dict(found.params),
+                "index": description.index,
+                "params": dict(description.params),
                 "lane": lane or [str(one) for one in lanes],
                 "existing": {
                     "collection": existing.collection,
-                    "id": found.id,
-                    "vector": found.vector,
+                    "id": description.id,
+                    "vector": description.vector,
                     "columns": dict(existing.columns),
                     **({"where": existing.where} if existing.where else {}),
                 },
@@ -270,7 +272,7 @@ def suite_of(
     return validated(Suite, plain, "vectrial run --existing")
 
 
-def _middle(search: Mapping[str, Any], kind: IndexKind) -> Mapping[str, Any]:
+def _middle_setting(search: Mapping[str, Any], kind: IndexKind) -> Mapping[str, Any]:
     """The middle of several settings, with what makes filtered answers complete."""
     if not search:
         return {}
@@ -279,29 +281,29 @@ def _middle(search: Mapping[str, Any], kind: IndexKind) -> Mapping[str, Any]:
     return {**complete, **one}
 
 
-def _spread(values: Sequence[int]) -> list[int]:
+def _spread_values(values: Sequence[int]) -> list[int]:
     """A few of the ascending values, including the first and the last."""
     at = np.linspace(0, len(values) - 1, min(_VALUES, len(values))).round().astype(int)
     return [values[one] for one in dict.fromkeys(at.tolist())]
 
 
-def _drawn(reading: ExistingCollection, found: Description) -> NDArray[np.int64]:
+def _query_rows(reading: ExistingCollection, description: Description) -> NDArray[np.int64]:
     """Positions of the rows drawn as queries, ascending; empty if the queries come from a file."""
     if isinstance(reading.queries, Path):
         return np.empty(0, np.int64)
-    count = min(reading.queries, found.rows)
+    count = min(reading.queries, description.rows)
     rng = np.random.default_rng(reading.seed)
-    return np.sort(rng.choice(found.rows, count, replace=False)).astype(np.int64)
+    return np.sort(rng.choice(description.rows, count, replace=False)).astype(np.int64)
 
 
 def _metadata(
-    batch: pa.RecordBatch, schema: Schema, found: Description, keys: NewKeys | IntegerKeys
+    batch: pa.RecordBatch, schema: Schema, description: Description, keys: NewKeys | IntegerKeys
 ) -> pa.Table | None:
     """Columns of a batch under their own names, and the collection's ids if they are text."""
     columns = {field: batch.column(name) for field, name in schema.columns.items()}
     if isinstance(keys, NewKeys):
         own = keys.keys(ids_of(batch))
-        columns[found.id] = pa.array(own, pa.string())
+        columns[description.id] = pa.array(own, pa.string())
     return pa.table(columns) if columns else None
 
 
@@ -319,11 +321,11 @@ def _provenance(reading: ExistingCollection) -> Provenance:
 
 
 def _facts(
-    reading: ExistingCollection, found: Description, dataset: Dataset, progress: Progress
+    reading: ExistingCollection, description: Description, dataset: Dataset, progress: Progress
 ) -> dict[str, Any]:
     facts = inspect(dataset, seed=reading.seed, progress=progress)
     truth_of(dataset, min(TRUTH_K, dataset.rows), progress=progress)
-    if found.text_ids:
-        facts[OWN_IDS] = found.id
+    if description.text_ids:
+        facts[OWN_IDS] = description.id
     facts[QUERIES_ARE_ROWS] = not isinstance(reading.queries, Path)
     return facts

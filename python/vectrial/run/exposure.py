@@ -10,9 +10,9 @@ from vectrial.model.placement import Provider
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Store
 from vectrial.servers.base import Recipe
-from vectrial.servers.namespaces import no_network
-from vectrial.servers.provide import Choice, choose, recipe_of
-from vectrial.util.variants import variables_of
+from vectrial.servers.namespaces import why_no_network
+from vectrial.servers.provide import ProviderChoice, choose_provider, recipe_of
+from vectrial.util.variants import set_variables
 
 
 def check(
@@ -27,16 +27,16 @@ def check(
     Raises:
         UserError: others on the network could reach a server, and that is not allowed.
     """
-    found: list[tuple[Recipe, Choice]] = []
+    found: list[tuple[Recipe, ProviderChoice]] = []
     for (store, variant), provider in servers.items():
         # What goes wrong is reported in the store's job.
-        with suppress(VectrialError), variables_of(variant):
+        with suppress(VectrialError), set_variables(variant):
             if (recipe := recipe_of(store)) is not None:
-                choice = choose(recipe, provider)
+                choice = choose_provider(recipe, provider)
                 if choice.available.works is not False:
                     found.append((recipe, choice))
     local = [recipe for recipe, choice in found if choice.provider is Provider.LOCAL]
-    why = no_network() if local else ""
+    why = why_no_network() if local else ""
     if why:
         check_exposed([one for one in local if one.exposed], why, allow_exposed=allow_exposed)
     open_ones = [one.name for one in local if why and not one.generated]

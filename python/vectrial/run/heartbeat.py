@@ -26,7 +26,7 @@ _STEP_S = 15.0
 
 
 @dataclass(frozen=True)
-class _Work:
+class _ServerWork:
     """CPU time and disk bytes of a server's processes until `at` (`time.monotonic`)."""
 
     at: float
@@ -70,19 +70,19 @@ class Heartbeat:
         before = self._work()
         while not self._ended.wait(EVERY_S):
             now = self._work()
-            if _worked(before, now) or self._server.answers():
+            if _has_worked(before, now) or self._server.is_answering():
                 self._beats += 1
             before = now
 
-    def _work(self) -> _Work | None:
+    def _work(self) -> _ServerWork | None:
         used = [usage for tree in self._trees if (usage := tree.usage()) is not None]
         if not used:
             return None
         disk = sum((one.read_bytes or 0) + (one.write_bytes or 0) for one in used)
-        return _Work(time.monotonic(), sum(one.cpu_s for one in used), disk)
+        return _ServerWork(time.monotonic(), sum(one.cpu_s for one in used), disk)
 
 
-def _worked(before: _Work | None, now: _Work | None) -> bool:
+def _has_worked(before: _ServerWork | None, now: _ServerWork | None) -> bool:
     """True if between two checks a server used more than an idle one would."""
     if before is None or now is None:
         return False

@@ -20,24 +20,24 @@ from vectrial.results.writer import TrialRecord
 from vectrial.run.client_ceilings import ClientCeilings, ClientMachines
 from vectrial.run.process import JobSite, MeasuringProcess
 from vectrial.run.redact import Secrecy
-from vectrial.run.turns import Together, TurnJob, WaitingJob
+from vectrial.run.turns import TurnGroup, TurnJob, WaitingJob
 from vectrial.run.watcher import Watcher
 from vectrial.servers.base import ServerError
-from vectrial.servers.inside import Inside
-from vectrial.servers.limits import no_limits
-from vectrial.servers.namespaces import Network, no_network
-from vectrial.servers.provide import Choice, prepare, recipe_of
+from vectrial.servers.limits import why_no_limits
+from vectrial.servers.namespaces import Network, why_no_network
+from vectrial.servers.provide import ProviderChoice, prepare, recipe_of
+from vectrial.servers.server_network import ServerNetwork
 from vectrial.stores.registry import availability
 from vectrial.suite.model import Rules
 from vectrial.telemetry.compaction import memory_in_large_pieces
 from vectrial.util import environments
 from vectrial.util.package_releases import ensure, packages_of
-from vectrial.util.variants import within_variables
+from vectrial.util.variants import run_with_variables
 from vectrial.worker.messages import (
-    Drive,
     Finished,
     NoMoreTurns,
     Progress,
+    SendLoad,
     TrialEnded,
     TrialStarted,
     Waiting,
@@ -79,7 +79,7 @@ class JobRunner:
         self._rules, self._folder, self._watcher = rules, folder, watcher
         self._write, self._secrecy, self._allow_exposed = write, secrecy, allow_exposed
         self._ceilings = ClientCeilings(rules, watcher.note, clients)
-        self._together = Together(watcher)
+        self._together = TurnGroup(watcher)
         self._prepared: dict[tuple[str, bool], Preparation] = {}
 
     def run(self, job: Job, begins: Callable[[], None] = lambda: None) -> None:
@@ -101,7 +101,7 @@ class JobRunner:
         candidates = [
             TurnJob(
                 job.store.name,
-                within_variables(job.variant, self._steps(job, begins)),
+                run_with_variables(job.variant, self._steps(job, begins)),
                 job.need_bytes,
                 partial(fits, job),
                 partial(ready, job),
@@ -119,7 +119,7 @@ class JobRunner:
             self._prepared[kind] = _prepare(job, wanted, self._watcher)
         prepared = self._prepared[kind]
         choice = prepared.choice
-        lacks = prepared.lacks or _no_limits(job, choice)
+        lacks = prepared.lacks or _why_no_limits(job, choice)
         if lacks:
             for trial in job.trials:
                 self._write(TrialRecord(trial.row, "skipped", lacks))
@@ -132,20 +132,20 @@ class JobRunner:
                     choice, certificate, inside, self._allow_exposed, self._folder, self._secrecy,
                     self._clients, prepared.packages,
                 )  # fmt: skip
-                finished = partial(self._finished, note=prepared.note)
-                yield from _measuring(job, self._rules, site, self._watcher, finished)
+                finished = partial(self._record_finished, note=prepared.note)
+                yield from _measure_job(job, self._rules, site, self._watcher, finished)
         finally:
             for log in (self._folder / "logs").glob(f"{job.store.name}-*.log"):
                 self._secrecy.file(log)
 
-    def _finished(self, record: TrialRecord, note: str) -> None:
+    def _record_finished(self, record: TrialRecord, note: str) -> None:
         self._ceilings.doubt(record.phases)
         self._write(replace(record, notes=[*record.notes, note]) if note else record)
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """What a store needs to run here.
+    """The preparations that a store needs to run here.
 
     lacks: the reason why it cannot run; empty if it can. choice: the provider of its server.
     packages: folder of packages that its measuring process uses in place of the installed ones.
@@ -153,12 +153,12 @@ class Preparation:
     """
 
     lacks: str = ""
-    choice: Choice | None = None
+    choice: ProviderChoice | None = None
     packages: Path | None = None
     note: str = ""
 
 
-def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> Preparation:
+def _prepare(job: Job, provider: Provider | None, watcher: Watcher) -> Preparation:
     """Make the store's own environment, install its packages, and fetch its server's program."""
     store, choice, folder, note = job.store, None, None, ""
     try:
@@ -170,7 +170,7 @@ def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> Preparation
             note = f"{job.name}: measured with the packages {packages.text}"
         recipe = recipe_of(store)
         if recipe is not None:
-            choice = prepare(recipe, watcher.note, wanted, nodes=job.nodes)
+            choice = prepare(recipe, watcher.note, provider, nodes=job.nodes)
             watcher.note(f"{job.name}: server by provider '{choice.provider}': {choice.why}")
     except VectrialError as error:
         return Preparation(str(error))
@@ -179,7 +179,7 @@ def _prepare(job: Job, wanted: Provider | None, watcher: Watcher) -> Preparation
     return Preparation(lacks, choice, folder, note)
 
 
-def _no_limits(job: Job, choice: Choice | None) -> str:
+def _why_no_limits(job: Job, choice: ProviderChoice | None) -> str:
     """The reason why a job's own limits cannot be set; empty if they can, or if it has none. A
     placement's limits are applied as far as possible."""
     if job.limits is None or (choice is not None and choice.provider is Provider.DOCKER):
@@ -188,24 +188,24 @@ def _no_limits(job: Job, choice: Choice | None) -> str:
         return f"no limits can be set on a server that is not started here ({choice.why})"
     if job.nodes > 1:
         return "limits of a trial are set on one server, not on the nodes of a cluster"
-    why = no_limits(job.limits)
+    why = why_no_limits(job.limits)
     return f"no limits can be set here: {why}" if why else ""
 
 
 @contextmanager
-def _network(job: Job, choice: Choice | None) -> Iterator[Inside | None]:
+def _network(job: Job, choice: ProviderChoice | None) -> Iterator[ServerNetwork | None]:
     """A private network, if possible, for a job whose server is a program of this machine or whose
     trials ask for an object store."""
     local = choice is not None and choice.provider is Provider.LOCAL
     asks = choice is None and any(trial.experiment.uses_objects for trial in job.trials)
-    if not (local or asks) or no_network():
+    if not (local or asks) or why_no_network():
         yield None
         return
     with Network() as network:
-        yield Inside(network, job.store.server or "")
+        yield ServerNetwork(network, job.store.server or "")
 
 
-def _measuring(
+def _measure_job(
     job: Job, rules: Rules, site: JobSite, watcher: Watcher, write: Callable[[TrialRecord], None]
 ) -> Generator[WaitingJob]:
     """Measure a job; yield whenever its loads wait for turns.
@@ -236,9 +236,9 @@ def _measuring(
                             waited = set(names)
                             clock.forget(waited)
                             waiting = {key: by_key[key] for key in names}
-                            times, alike = _times(waiting), _alike(waiting, names)
+                            times, alike = _turn_times(waiting), _load_identities(waiting, names)
                             yield WaitingJob(job.label, process, times, alike)
-                            process.tell(NoMoreTurns())
+                            process.send(NoMoreTurns())
                         case Progress():
                             at = message.what
                             watcher.progress(message)
@@ -252,7 +252,7 @@ def _measuring(
                             anew = message.overdue or fault is not None
                             record = _record(trial, message, clock.fault(message))
                             if message.overdue:
-                                record = replace(record, reason=process.why())
+                                record = replace(record, reason=process.end_reason())
                             on_purpose = type(trial.experiment).ends_server
                             facts = process.server_facts()
                             cause = fault or _out_of_memory(job, facts)
@@ -265,7 +265,7 @@ def _measuring(
                                 process.kill()
                                 break
                         case _:
-                            if isinstance(message, Drive):
+                            if isinstance(message, SendLoad):
                                 watcher.progress(Progress(0, 1, "the client machines send"))
                             process.answer(message)
         except ServerError as error:  # it would not start for the next trial either
@@ -274,7 +274,7 @@ def _measuring(
                 write(TrialRecord(trial.row, "failed", str(error), server=facts))
             return
         if left and not anew:
-            facts, why = process.server_facts(), process.why()
+            facts, why = process.server_facts(), process.end_reason()
             facts = None if facts is None else {**facts, "at": at}
             together = [trial for trial in left if trial.row.key in waited]
             for failed in together or [current if current in left else left[0]]:
@@ -282,12 +282,14 @@ def _measuring(
                 write(TrialRecord(failed.row, "failed", why, server=facts))
 
 
-def _times(waiting: Mapping[str, PlannedTrial]) -> dict[str, TurnTime]:
-    """How long each waiting trial takes turns."""
+def _turn_times(waiting: Mapping[str, PlannedTrial]) -> dict[str, TurnTime]:
+    """The time for which each waiting trial takes turns."""
     return {key: trial.experiment.turn_time(trial.point) for key, trial in waiting.items()}
 
 
-def _alike(waiting: Mapping[str, PlannedTrial], names: Mapping[str, str]) -> dict[str, str]:
+def _load_identities(
+    waiting: Mapping[str, PlannedTrial], names: Mapping[str, str]
+) -> dict[str, str]:
     """The identity that a load shares with its other repeats: trial and phase."""
     return {
         key: canonical({**trial.identity, "repeat": None, "phase": names[key]})

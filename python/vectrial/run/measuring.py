@@ -16,7 +16,7 @@ from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run import exposure
 from vectrial.run.place import HERE, machines_at
 from vectrial.run.prepare import Fingerprints, check_machine, prepare
-from vectrial.run.runner import Outcome, Within, here_within, run_plan
+from vectrial.run.runner import Outcome, RunTimeLimit, run_here_within, run_plan
 from vectrial.run.watcher import Watcher
 from vectrial.suite.model import Suite
 from vectrial.util import interrupts
@@ -42,7 +42,7 @@ class View(Watcher, Protocol):
 
 @dataclass(frozen=True)
 class MeasureSettings:
-    """How a plan is measured.
+    """Settings with which a plan is measured.
 
     same: fingerprints that datasets must have, by name and rows. allow_exposed: also measure
     servers that others on the network can reach. on: where to measure; see `vectrial.run.place`.
@@ -55,7 +55,7 @@ class MeasureSettings:
     on: str = HERE
     disturbed: frozenset[str] = frozenset()
     note: str | None = None
-    within: Within | None = None
+    within: RunTimeLimit | None = None
 
 
 def check(plan: Plan, settings: MeasureSettings, say: Callable[[str], None]) -> None:
@@ -92,8 +92,8 @@ def measure(
         prepare(plan, writer, shown.fetching, suite, text, settings.same, where.environment)
         if settings.note is not None:
             notes.add(folder, settings.note)
-        execute = where.execute if settings.within is None else here_within(settings.within)
-        with interrupts.unwrapped():
+        execute = where.execute if settings.within is None else run_here_within(settings.within)
+        with interrupts.unwrap_interruption():
             outcome = run_plan(
                 plan, writer, shown, settings.allow_exposed, execute, settings.disturbed
             )

@@ -17,7 +17,7 @@ from vectrial.datasets.exact import Scanner, scan_here
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import UserError
 from vectrial.model.progress import LineProgress
-from vectrial.run.runner import Executor, here
+from vectrial.run.runner import Executor, run_here
 from vectrial.util.plugins import Plugins, not_installed
 
 #: This machine, as a place.
@@ -32,7 +32,7 @@ class Machines:
     """The machines of a place, ready to measure. execute: measures jobs there. environment: facts
     about the machines; None for this machine."""
 
-    execute: Executor = here
+    execute: Executor = run_here
     environment: Mapping[str, Any] | None = None
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from vectrial.plan.model import Plan, PlannedTrial
 from vectrial.run.remeasure import SHARE
-from vectrial.servers.provide import choose, recipe_of
+from vectrial.servers.provide import choose_provider, recipe_of
 from vectrial.util.formatting import plural
-from vectrial.util.variants import full_name, variables_of
+from vectrial.util.variants import full_name, set_variables
 
 
 @dataclass(frozen=True)
@@ -111,8 +111,8 @@ def _servers(plan: Plan) -> Iterator[str]:
         if recipe is None:
             continue
         servers = True
-        with variables_of(variant):
-            choice = choose(recipe, provider)
+        with set_variables(variant):
+            choice = choose_provider(recipe, provider)
         why = choice.why
         if choice.available.reason:
             lacks = "not available here: " if choice.available.works is False else ""

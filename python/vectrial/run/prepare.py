@@ -27,8 +27,8 @@ from vectrial.plan.model import DatasetShape, Plan
 from vectrial.plan.plan import make_plan
 from vectrial.results.folder import replace_text
 from vectrial.results.writer import RunWriter
-from vectrial.servers.hosts import no_hosts
-from vectrial.servers.namespaces import no_network
+from vectrial.servers.hosts import why_no_hosts
+from vectrial.servers.namespaces import why_no_network
 from vectrial.servers.provide import check_environment
 from vectrial.stores import registry
 from vectrial.suite.model import DatasetRef, Suite, parse_suite, read_suite
@@ -37,7 +37,7 @@ from vectrial.util import interrupts
 from vectrial.util.file_modes import readable_files
 from vectrial.util.file_names import legible
 from vectrial.util.package_releases import packages_of
-from vectrial.util.variants import variables_of
+from vectrial.util.variants import set_variables
 from vectrial.util.version import version
 
 #: Default folder of runs.
@@ -128,7 +128,7 @@ def check_machine(plan: Plan, *, here: bool = True) -> None:
                 where="placement.client_machines",
                 remedy="--on ray, where there is a cluster; or leave it out",
             )
-    if here and plan.suite.hosts is not None and (why := no_hosts() or no_network()):
+    if here and plan.suite.hosts is not None and (why := why_no_hosts() or why_no_network()):
         raise UserError(
             f"no simulated hosts can be made here: {why}",
             where="hosts",
@@ -136,7 +136,7 @@ def check_machine(plan: Plan, *, here: bool = True) -> None:
         )
     there = {(job.store, job.variant) for job in plan.jobs if job.existing is not None}
     for (store, variant), provider in plan.servers.items():
-        with variables_of(variant):
+        with set_variables(variant):
             packages_of(store.name, variant)
             check_environment(store, provider, existing=(store, variant) in there)
 
@@ -180,7 +180,7 @@ def prepare(
 
 def _begin(writer: RunWriter, suite: Suite, text: str, environment: Mapping[str, Any]) -> None:
     """Write the suite, the machine and the command."""
-    keep(writer.folder, suite, text)
+    write_suite(writer.folder, suite, text)
     facts = json.dumps(environment, indent=2, default=str)
     replace_text(writer.folder / "environment.json", facts)
     command = shlex.join(["vectrial", *sys.argv[1:]])
@@ -236,7 +236,7 @@ def toml_of(suite: Suite) -> str:
     return tomli_w.dumps(suite.model_dump(mode="json", exclude_none=True))
 
 
-def keep(folder: Path, suite: Suite, text: str) -> None:
+def write_suite(folder: Path, suite: Suite, text: str) -> None:
     """Write the suite to a run folder. If one exists it stays, except that its number of repeats
     may grow. A selection of stores restricts a call and not the run."""
     path = folder / RESOLVED

@@ -36,12 +36,12 @@ from vectrial.run.heartbeat import Heartbeat
 from vectrial.run.object_servers import ObjectServers
 from vectrial.run.redact import Secrecy
 from vectrial.run.requests import RequestHandler, serving
-from vectrial.servers.account import let_pass
+from vectrial.servers.account import allow_passage
 from vectrial.servers.base import Server
-from vectrial.servers.inside import Inside
-from vectrial.servers.limits import NotPossible, change_memory, enter, group_name, make_groups
-from vectrial.servers.provide import Choice, provide, recipe_of
-from vectrial.servers.running import if_up
+from vectrial.servers.limits import NoControlGroup, change_memory, enter, group_name, make_groups
+from vectrial.servers.provide import ProviderChoice, make_server, recipe_of
+from vectrial.servers.running import as_up_server
+from vectrial.servers.server_network import ServerNetwork
 from vectrial.servers.supervisor import memory_use, remove
 from vectrial.suite.model import Rules
 from vectrial.util import environments, interrupts
@@ -82,14 +82,14 @@ _LOG_TAIL_BYTES, _LOG_TAIL_LINES = 600, 3
 
 @dataclass(frozen=True)
 class JobSite:
-    """The conditions of a job on this machine. choice: its server's provider. inside: the network
-    of the server and the measuring process; None means this process's. clients: the machines that
-    send the loads and reach the server; by default this one. packages: folder of packages that the
-    measuring process uses in place of the installed ones."""
+    """The conditions of a job on this machine. choice: its server's provider. server_network: the
+    network of the server and the measuring process; None means this process's. clients: the
+    machines that send the loads and reach the server; by default this one. packages: folder of
+    packages that the measuring process uses in place of the installed ones."""
 
-    choice: Choice | None
+    choice: ProviderChoice | None
     certificate: Certificate
-    inside: Inside | None
+    server_network: ServerNetwork | None
     allow_exposed: bool
     folder: Path
     secrecy: Secrecy
@@ -109,7 +109,7 @@ class MeasuringProcess:
     _overdue: float | None = None
     #: The limit of a turn in seconds, once one has exceeded it.
     _stuck_s: float | None = None
-    #: Whether a server that ends, or answers no more, ends the current trial.
+    #: True if a server that ends or stops answering ends the current trial.
     watched = True
     #: The fault of the server, once it has one.
     _fault: str | None = None
@@ -129,7 +129,7 @@ class MeasuringProcess:
         note: LineProgress,
     ) -> None:
         self._job, self._rules, self._certificate = job, rules, site.certificate
-        self._inside, folder = site.inside, site.folder
+        self._server_network, folder = site.server_network, site.folder
         of = f"-{job.nodes}-nodes" if job.nodes > 1 else ""
         name = f"{file_stem(job.name)}-{job.index.kind}-{job.rows}{of}-r{job.repeat}"
         self._log = folder / "logs" / f"{name}-{job.trials[0].row.key[:8]}.log"
@@ -142,7 +142,7 @@ class MeasuringProcess:
         self._choice, self._packages = site.choice, site.packages
         self._objects = ObjectServers(
             folder,
-            None if site.inside is None else site.inside.network,
+            None if site.server_network is None else site.server_network.network,
             tuple(site.certificate.placement.server_cores or ()),
             note,
         )
@@ -150,7 +150,7 @@ class MeasuringProcess:
         if recipe is not None:
             assert site.choice is not None, "`_prepare` chose"
             placement = site.certificate.placement
-            server = provide(
+            server = make_server(
                 recipe,
                 self._data / "server",
                 provider=site.choice.provider,
@@ -158,13 +158,13 @@ class MeasuringProcess:
                 cores=placement.server_cores or (),
                 limits=job.limits or placement.limits,
                 progress=note,
-                inside=site.inside,
+                server_network=site.server_network,
                 allow_exposed=site.allow_exposed,
                 nodes=job.nodes,
                 hosts=rules.hosts,
                 at=None if site.clients is None else site.clients.address,
             )
-            self._server = if_up(recipe, server)
+            self._server = as_up_server(recipe, server)
         self._requests = RequestHandler(
             self._server,
             self._disk,
@@ -179,7 +179,7 @@ class MeasuringProcess:
         shutil.rmtree(self._data, ignore_errors=True)
         self._data.mkdir(parents=True)
         self._disk.mount()
-        let_pass(self._log.parents[1], self._data.parent, self._data)
+        allow_passage(self._log.parents[1], self._data.parent, self._data)
         with ExitStack() as undone:
             undone.callback(self._disk.unmount)
             if self._server is not None:
@@ -215,7 +215,7 @@ class MeasuringProcess:
             command = command_of(
                 self._job.store, *arguments, experiments=experiments, packages=self._packages
             )
-            network = None if self._inside is None else self._inside.network
+            network = None if self._server_network is None else self._server_network.network
             files = () if network is None else network.files
             argv = command.argv if network is None else network.enter(command.argv)
             if self._own_limits:
@@ -231,7 +231,7 @@ class MeasuringProcess:
                 umask=0o077,
             )
         spec = spec_of(self._job, self._rules, self._certificate, self._data, serving)
-        with suppress(BrokenPipeError):  # it died at once: `why` tells
+        with suppress(BrokenPipeError):  # it died at once: `end_reason` tells
             self._pipe.send(spec)
 
     def __exit__(self, *exc: object) -> None:
@@ -276,7 +276,7 @@ class MeasuringProcess:
         self._peak_bytes = memory_use(self._groups).get("memory_peak_bytes")
         try:
             change_memory(self._groups, limit_bytes)
-        except NotPossible as error:
+        except NoControlGroup as error:
             raise Unsupported(str(error)) from error
 
     def server_facts(self) -> Mapping[str, Any] | None:
@@ -303,8 +303,8 @@ class MeasuringProcess:
         if self._server is None or self._heartbeat is None or self._fault is not None:
             return self._fault
         ends = time.monotonic() + (_DYING_S if suspected else 0.0)
-        while self._server.lives():
-            if time.monotonic() >= ends and (not suspected or self._server.answers()):
+        while self._server.is_alive():
+            if time.monotonic() >= ends and (not suspected or self._server.is_answering()):
                 return None
             if self._heartbeat.silence_s() >= heartbeat.SILENCE_S:
                 self._fault = SERVER_SILENT
@@ -324,7 +324,7 @@ class MeasuringProcess:
         (`time.monotonic`); the trial then has a moment to report its errors."""
         if self._server is None or self._heartbeat is None or not self.watched:
             return None
-        if not self._server.lives():
+        if not self._server.is_alive():
             since_dead = since_dead or time.monotonic()
             if time.monotonic() - since_dead > _MOURNING_S:
                 self._fault = SERVER_ENDED
@@ -365,7 +365,7 @@ class MeasuringProcess:
                 self.kill()
                 return
 
-    def tell(self, message: object) -> bool:
+    def send(self, message: object) -> bool:
         """Send a message; False if the process has ended."""
         try:
             self._pipe.send(message)
@@ -375,8 +375,8 @@ class MeasuringProcess:
 
     def turn(self, key: str, turn: Turn) -> TurnResult | None:
         """Have a waiting load take a turn. Returns None if the process, its server or the turn has
-        ended early; the process is then ended, and `why` gives the reason."""
-        if not self.tell(GiveTurn(key, turn)):
+        ended early; the process is then ended, and `end_reason` gives the reason."""
+        if not self.send(GiveTurn(key, turn)):
             return None
         limit_s = _TURN_S + turn.length_ns / 1e9
         since, dead = time.monotonic(), None
@@ -397,7 +397,7 @@ class MeasuringProcess:
                 self.kill()
                 return None
 
-    def why(self) -> str:
+    def end_reason(self) -> str:
         """The reason why the process ended before its trials did."""
         if self._stuck_s is not None:
             return f"{STUCK} {self._stuck_s:.0f} s"

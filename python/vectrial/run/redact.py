@@ -13,7 +13,7 @@ from vectrial.results.clean import clean
 from vectrial.results.writer import TrialRecord
 from vectrial.servers.provide import recipe_of, secrets_of
 from vectrial.util.redaction import HIDDEN, LEAST, Redaction, environment_secrets, is_short
-from vectrial.util.variants import variables_of, variants_here
+from vectrial.util.variants import set_variables, variants_here
 
 __all__ = ["HIDDEN", "Secrecy", "short_secrets"]
 
@@ -31,7 +31,7 @@ class Secrecy(Redaction):
         recipes = [recipe for store in stores if (recipe := recipe_of(store)) is not None]
         found = [*map(secrets_of, recipes), *environment_secrets().values()]
         for variant in variants_here():  # some may be of no variant that is measured
-            with variables_of(variant), suppress(UserError):
+            with set_variables(variant), suppress(UserError):
                 found += map(secrets_of, recipes)
         return cls(found)
 
@@ -59,7 +59,7 @@ class Secrecy(Redaction):
             notes=[self.clean_text(note) for note in record.notes],
             phases=phases,
             gate=[row._replace(detail=self.clean_text(row.detail)) for row in record.gate],
-            server=None if record.server is None else self.within(record.server),
+            server=None if record.server is None else self.redact_value(record.server),
         )
 
 

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from vectrial.analysis.run_data import RunData
     from vectrial.analysis.trial import Trial
 
-#: Of the time of a run, so much is spent on it.
+#: Share of a run's time that is spent on it.
 SHARE = 0.15
 #: Seconds of a job beside its loads and phases: a process starts, and a server may.
 JOB_S = 3.0
 
 
 @dataclass(frozen=True)
-class Again:
+class RemeasurePlan:
     """Keys of the trials to measure again, the seconds that this takes, and the number of disturbed
     trials for which there is no time."""
 
@@ -27,7 +27,7 @@ class Again:
     left: int
 
 
-def remeasured(plan: Plan, run: RunData, share: float = SHARE) -> Again:
+def plan_remeasurement(plan: Plan, run: RunData, share: float = SHARE) -> RemeasurePlan:
     """The disturbed trials of a run to measure again within a share of its time.
 
     Jobs are taken as a whole, because each loads its data anew; those with the lowest cost per
@@ -51,7 +51,7 @@ def remeasured(plan: Plan, run: RunData, share: float = SHARE) -> Again:
         if spent_s + cost_s <= budget_s:
             spent_s += cost_s
             keys |= {trial.key for trial in hit}
-    return Again(frozenset(keys), spent_s, sum(len(hit) for _, hit in offers) - len(keys))
+    return RemeasurePlan(frozenset(keys), spent_s, sum(len(hit) for _, hit in offers) - len(keys))
 
 
 def _cost_s(job: Job, trials: list[Trial]) -> float:

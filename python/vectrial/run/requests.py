@@ -1,4 +1,4 @@
-"""What the measuring process asks of the process that runs the server: faults, limits, object
+"""Requests of the measuring process to the process that runs the server: faults, limits, object
 stores, loads of client machines."""
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from vectrial.worker.messages import (
     CloseObjects,
     CrashServer,
     CutPower,
-    Drive,
     FillDisk,
     LimitMemory,
-    NotBack,
     OpenObjects,
+    RestartFailed,
+    SendLoad,
     Serving,
     Strike,
 )
@@ -52,25 +52,25 @@ class RequestHandler:
             case CrashServer(how):
                 return self._crash_server(how)
             case CutPower():
-                return _done(partial(self.disk.cut_power, None))
+                return _acknowledge(partial(self.disk.cut_power, None))
             case FillDisk(full):
-                return _done(partial(self.disk.fill, full=full))
+                return _acknowledge(partial(self.disk.fill, full=full))
             case Strike():
                 return self._strike(message)
             case LimitMemory(limit_bytes):
-                return _done(partial(self._limit_memory, limit_bytes))
+                return _acknowledge(partial(self._limit_memory, limit_bytes))
             case OpenObjects():
                 return self.objects.open(message.request, message.key)
             case CloseObjects():
                 self.objects.close(done=message.done)
                 return Ack()
-            case Drive():
+            case SendLoad():
                 return self._drive(message)
             case _:
                 return None
 
     @property
-    def _here(self) -> Server:
+    def _local_server(self) -> Server:
         assert self.server is not None, "the measuring process knows whether there is one"
         return self.server
 
@@ -82,9 +82,9 @@ class RequestHandler:
             raise Unsupported("it was started without a limit of memory")
         self.limit(limit_bytes)
 
-    def _crash_server(self, how: Crash) -> Serving | NotBack | str:
+    def _crash_server(self, how: Crash) -> Serving | RestartFailed | str:
         """End the server in the way `how`, and restart it on the same data."""
-        server = self._here
+        server = self._local_server
         try:
             match how:
                 case Crash.KILL:
@@ -100,28 +100,28 @@ class RequestHandler:
         except Unsupported as error:
             return str(error)
         except ServerError as error:
-            return NotBack(f"it did not start again after a {how.replace('_', ' ')}: {error}")
+            return RestartFailed(f"it did not start again after a {how.replace('_', ' ')}: {error}")
         self.listen(True)
         return serving(server)
 
-    def _strike(self, asked: Strike) -> Serving | str:
+    def _strike(self, request: Strike) -> Serving | str:
         """Inject or end a fault of a node. A paused node that is the only one is not asked whether
         it lives."""
-        server = self._here
+        server = self._local_server
         try:
-            name = (server.mend if asked.back else server.strike)(asked.node, asked.fault)
+            name = (server.mend if request.back else server.strike)(request.node, request.fault)
         except (Unsupported, ServerError) as error:
             return str(error)
-        if asked.fault is Fault.PAUSE and not server.nodes():
-            self.listen(asked.back)
+        if request.fault is Fault.PAUSE and not server.nodes():
+            self.listen(request.back)
         return replace(serving(server), struck=name)
 
-    def _drive(self, asked: Drive) -> Sent | str:
+    def _drive(self, request: SendLoad) -> Sent | str:
         """Have the client machines send a load."""
         if self.clients is None:
             return "there are no client machines"
         try:
-            return self.clients.drive(asked.order)
+            return self.clients.drive(request.order)
         except StoreError as error:
             return str(error)
 
@@ -131,7 +131,7 @@ def serving(server: Server) -> Serving:
     return Serving(server.address, server.processes(), server.data_dirs())
 
 
-def _done(act: Callable[[], None]) -> Ack | str:
+def _acknowledge(act: Callable[[], None]) -> Ack | str:
     try:
         act()
     except Unsupported as error:

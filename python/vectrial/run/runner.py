@@ -20,7 +20,7 @@ from vectrial.run.job import JobRunner
 from vectrial.run.process import WORK
 from vectrial.run.redact import Secrecy, short_secrets
 from vectrial.run.watcher import RedactingWatcher, Watcher
-from vectrial.servers.limits import sweep
+from vectrial.servers.limits import remove_orphans
 from vectrial.suite.model import Suite
 
 #: Reason of trials that a time limit leaves out.
@@ -65,39 +65,39 @@ class Conditions:
 Executor = Callable[[Sequence[Job], Suite, Conditions], None]
 
 
-def here(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
+def run_here(jobs: Sequence[Job], suite: Suite, conditions: Conditions) -> None:
     """Measure jobs on this machine, one group after the other."""
-    runner = _runner(suite, under)
+    runner = _runner(suite, conditions)
     numbers = itertools.count(1)
     for group in groups_of(jobs):
-        begins = [partial(under.watcher.job, job, next(numbers), len(jobs)) for job in group]
+        begins = [partial(conditions.watcher.job, job, next(numbers), len(jobs)) for job in group]
         runner.run_together(list(zip(group, begins, strict=True)))
 
 
 @dataclass(frozen=True)
-class Within:
+class RunTimeLimit:
     """A time limit for a run. began: `time.monotonic()` at its start."""
 
     limit: TimeLimit
     began: float
 
     @property
-    def at_s(self) -> float:
+    def elapsed_s(self) -> float:
         """Seconds since the run's start."""
         return time.monotonic() - self.began
 
     @property
     def remaining_s(self) -> float:
         """Seconds left in the limit."""
-        return max(0.0, self.limit.limit_s - self.at_s)
+        return max(0.0, self.limit.limit_s - self.elapsed_s)
 
 
-def here_within(within: Within) -> Executor:
-    """An executor like `here` for the jobs that fit a time limit. The trials of other jobs are
+def run_here_within(time_limit: RunTimeLimit) -> Executor:
+    """An executor like `run_here` for the jobs that fit a time limit. The trials of other jobs are
     skipped, so that resuming the run measures them."""
 
     def execute(jobs: Sequence[Job], suite: Suite, under: Conditions) -> None:
-        runner, limit = _runner(suite, under), within.limit
+        runner, limit = _runner(suite, under), time_limit.limit
 
         numbers = {id(job): number for number, job in enumerate(jobs, 1)}
 
@@ -106,8 +106,8 @@ def here_within(within: Within) -> Executor:
             left, began_s, turns_s = list[Job](), dict[int, float](), 0.0
 
             def begin(job: Job) -> bool:
-                began_s[id(job)] = within.at_s
-                if fits(job, within.at_s + turns_s):
+                began_s[id(job)] = time_limit.elapsed_s
+                if fits(job, time_limit.elapsed_s + turns_s):
                     return True
                 left.append(job)
                 return False
@@ -115,7 +115,9 @@ def here_within(within: Within) -> Executor:
             def ready(job: Job) -> None:
                 nonlocal turns_s
                 turns_s += job.turns_s
-                limit.took(job.label, within.at_s - began_s[id(job)] + job.turns_s)
+                limit.record_duration(
+                    job.label, time_limit.elapsed_s - began_s[id(job)] + job.turns_s
+                )
 
             begins = [partial(under.watcher.job, job, numbers[id(job)], len(jobs)) for job in group]
             runner.run_together(list(zip(group, begins, strict=True)), begin, ready)
@@ -127,21 +129,23 @@ def here_within(within: Within) -> Executor:
             for job in measure(group, lambda job, at_s: limit.fits(job.label, job.repeat, at_s))
         ]
         for job in left:
-            for unmeasured in measure([job], lambda job, at_s: limit.spare(job.label, at_s)):
+            for unmeasured in measure(
+                [job], lambda job, at_s: limit.fits_spare_time(job.label, at_s)
+            ):
                 for trial in unmeasured.trials if job.repeat <= limit.repeats else ():
                     under.write(TrialRecord(trial.row, "skipped", NO_TIME))
 
     return execute
 
 
-def _runner(suite: Suite, under: Conditions) -> JobRunner:
+def _runner(suite: Suite, conditions: Conditions) -> JobRunner:
     return JobRunner(
         suite.rules,
-        under.folder,
-        under.watcher,
-        under.write,
-        under.secrecy,
-        allow_exposed=under.allow_exposed,
+        conditions.folder,
+        conditions.watcher,
+        conditions.write,
+        conditions.secrecy,
+        allow_exposed=conditions.allow_exposed,
     )
 
 
@@ -150,7 +154,7 @@ def run_plan(
     writer: RunWriter,
     watcher: Watcher,
     allow_exposed: bool = False,
-    execute: Executor = here,
+    execute: Executor = run_here,
     again: Collection[str] = (),
 ) -> Outcome:
     """Measure everything in `plan` that the run folder does not hold yet.
@@ -163,7 +167,7 @@ def run_plan(
     A store's failure fails its trial and the run goes on. On KeyboardInterrupt the measuring
     process is ended, finished trials stay written, and the interrupt is raised again.
     """
-    sweep()
+    remove_orphans()
     tidy(writer.folder)
     try:
         return _run_plan(plan, writer, watcher, allow_exposed, execute, frozenset(again))
@@ -206,7 +210,7 @@ def _run_plan(
     for refusal in plan.refusals:
         write(TrialRecord(refusal.row, "skipped", refusal.reason))
     finished = writer.finished_keys() - again
-    jobs = plan.without(finished).jobs
+    jobs = plan.without_trials(finished).jobs
     execute(jobs, plan.suite, Conditions(writer.folder, watcher, write, secrecy, allow_exposed))
     before = len(finished & {trial.row.key for trial in plan.trials})
     return Outcome(dict(counts), before, lacking)

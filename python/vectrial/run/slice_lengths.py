@@ -1,7 +1,8 @@
-"""How long slices are, and how much of their start is left out: found in turns that do not count.
+"""The length of slices, and of the part at their start that is left out: both are found in turns
+that do not count.
 
-A store that comes back to a processor finds its data in none of its caches. How long it is slower
-then depends on both: 50 ms may lose 1 %, or half of the first 10 ms.
+A store that returns to a processor finds its caches empty. How long it is slower depends on store
+and processor: it may lose 1 % of 50 ms, or half of the first 10 ms.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ from vectrial.model.phase import COLDER, PARTS, Slice, TurnTime
 
 #: The longest slice, in seconds.
 LONGEST_S = 2.0
-#: Requests that a slice has, if so many rounds are left in the time that there is.
+#: Least requests of a slice, as long as this many rounds fit the time.
 REQUESTS, ROUNDS = 200, 100
 #: Rounds at least, whatever the time.
 LEAST_ROUNDS = 20
-#: What counts is so many times as long as what is left out, at least.
+#: Least ratio of the part of a slice that counts to the part that is left out.
 _BODY = 3.0
-#: At most so many parts are left out; where they do not suffice, the slice was too short to tell.
-#: Its end are so many.
+#: Most parts that are left out (if they do not suffice, the slice was too short to tell), and
+#: number of parts that make its end.
 _MOST_PARTS, _END = 5, 3
 #: A slice may be longer than the turns it was found by by this factor.
 _ALIKE = 1.5
 
 
 @dataclass(frozen=True)
-class Length:
+class SliceLength:
     """Length of a slice: its head, which is left out, and its body, which counts."""
 
     head_s: float
@@ -42,17 +43,19 @@ class Length:
         return self.head_s + self.body_s
 
 
-def first_try(time: TurnTime) -> Length:
+def first_length(time: TurnTime) -> SliceLength:
     """The length to try before anything is known."""
-    return _of_whole(time.slice_s * PARTS / (PARTS - 1))
+    return _length_of_whole(time.slice_s * PARTS / (PARTS - 1))
 
 
-def _of_whole(whole_s: float) -> Length:
+def _length_of_whole(whole_s: float) -> SliceLength:
     """A slice of this whole length with one part as its head."""
-    return Length(whole_s / PARTS, whole_s * (PARTS - 1) / PARTS)
+    return SliceLength(whole_s / PARTS, whole_s * (PARTS - 1) / PARTS)
 
 
-def fitted(tried: Length, time: TurnTime, turns: Sequence[Slice]) -> tuple[Length, bool]:
+def fit_length(
+    tried: SliceLength, time: TurnTime, turns: Sequence[Slice]
+) -> tuple[SliceLength, bool]:
     """The length that slices need, from turns of a tried length, and whether it is final. If not,
     it is the length to try next.
 
@@ -64,18 +67,18 @@ def fitted(tried: Length, time: TurnTime, turns: Sequence[Slice]) -> tuple[Lengt
         answered = any(one.count for one in turns)
         longer = min(2 * tried.whole_s, _most_s(time))
         known = not answered or longer <= tried.whole_s
-        return (tried if known else _of_whole(longer)), known
+        return (tried if known else _length_of_whole(longer)), known
     rate = float(np.median([one.rate or 0.0 for one in turns]))
     wanted_s = max(time.slice_s, min(REQUESTS / rate, time.seconds / ROUNDS))
     wanted_s = min(wanted_s, LONGEST_S)
     if wanted_s > _ALIKE * tried.body_s:
-        return _of_whole(wanted_s * PARTS / (PARTS - 1)), False
+        return _length_of_whole(wanted_s * PARTS / (PARTS - 1)), False
     cold = _cold_parts(rates)
     if cold is None and 2 * tried.whole_s <= _most_s(time):
-        return _of_whole(2 * tried.whole_s), False
+        return _length_of_whole(2 * tried.whole_s), False
     head_s = (cold or _MOST_PARTS) * tried.whole_s / PARTS
     body_s = max(wanted_s, min(_BODY * head_s, _most_s(time) - head_s))
-    return Length(head_s, body_s), True
+    return SliceLength(head_s, body_s), True
 
 
 def _most_s(time: TurnTime) -> float:

@@ -17,7 +17,7 @@ import numpy as np
 import psutil
 
 from vectrial.model.phase import Slice, Turn, TurnTime
-from vectrial.run.slice_lengths import LEAST_ROUNDS, Length, first_try, fitted
+from vectrial.run.slice_lengths import LEAST_ROUNDS, SliceLength, first_length, fit_length
 from vectrial.run.watcher import Watcher
 from vectrial.worker.messages import Progress, TurnResult
 
@@ -68,7 +68,7 @@ class TurnJob:
     ready: Callable[[], None] = lambda: None
 
 
-class Together:
+class TurnGroup:
     """Measures together as many jobs as fit into the machine's memory. The first stays for later
     jobs, so that every job has taken turns with it.
 
@@ -85,7 +85,7 @@ class Together:
         self._spare_bytes = int(_SPARE * psutil.virtual_memory().total)
         self._needed: dict[str, int] = {}
         #: Lengths of slices that were found, by what loads have in common.
-        self.lengths: dict[str, Length] = {}
+        self.lengths: dict[str, SliceLength] = {}
         #: Of the first jobs of this run, and of each group that follows them; rounds so far.
         self.session, self.rounds = 0, 0
 
@@ -102,14 +102,14 @@ class Together:
                 while left and (len(open_) < _LEAST_TOGETHER or self._fits(left[0])):
                     job = left.pop(0)
                     if job.fits():
-                        open_ += self._advanced([job])
+                        open_ += self._advance([job])
                         job.ready()
                 if not open_:
                     continue
                 rounds = Rounds([contender for _, contender in open_], self._watcher, self)
                 rounds.run()
-                staying = open_[:1] if left and rounds.has(open_[0][1]) else []
-                open_ = staying + self._advanced([job for job, _ in open_[len(staying) :]])
+                staying = open_[:1] if left and rounds.has_load(open_[0][1]) else []
+                open_ = staying + self._advance([job for job, _ in open_[len(staying) :]])
 
     def _fits(self, job: TurnJob) -> bool:
         """True if there is memory for one more job."""
@@ -119,7 +119,7 @@ class Together:
             self._watcher.note(f"{job.store}: no memory beside the others; it follows them")
         return fits
 
-    def _advanced(self, jobs: Sequence[TurnJob]) -> list[tuple[TurnJob, WaitingJob]]:
+    def _advance(self, jobs: Sequence[TurnJob]) -> list[tuple[TurnJob, WaitingJob]]:
         found = []
         for job in jobs:
             before = self._available_bytes()
@@ -138,7 +138,7 @@ class _Arm:
     contender: WaitingJob
     key: str
     time: TurnTime
-    length: Length
+    length: SliceLength
     known: bool
     alive: bool = True
     tried: list[Slice] = field(default_factory=list)
@@ -156,7 +156,7 @@ class _Arm:
     def fit(self) -> None:
         """Set the length of its slices to what the turns have shown to be necessary."""
         if not self.known:
-            self.length, self.known = fitted(self.length, self.time, self.tried)
+            self.length, self.known = fit_length(self.length, self.time, self.tried)
         self.tried = []
 
 
@@ -165,7 +165,7 @@ class Rounds:
     stays for later jobs takes no round twice."""
 
     def __init__(
-        self, contenders: Sequence[WaitingJob], watcher: Watcher, together: Together
+        self, contenders: Sequence[WaitingJob], watcher: Watcher, together: TurnGroup
     ) -> None:
         self._watcher, self._together = watcher, together
         self._arms = [
@@ -178,7 +178,7 @@ class Rounds:
 
     def _arm(self, contender: WaitingJob, key: str, time_: TurnTime) -> _Arm:
         found = self._together.lengths.get(contender.alike.get(key, ""))
-        return _Arm(contender, key, time_, found or first_try(time_), found is not None)
+        return _Arm(contender, key, time_, found or first_length(time_), found is not None)
 
     def run(self) -> None:
         """Find the length of slices, then measure."""
@@ -205,7 +205,7 @@ class Rounds:
             if arm.alive and (alike := arm.contender.alike.get(arm.key)):
                 self._together.lengths[alike] = arm.length
 
-    def has(self, contender: WaitingJob) -> bool:
+    def has_load(self, contender: WaitingJob) -> bool:
         """True if a load of this job still takes turns."""
         return any(arm.alive for arm in self._arms if arm.contender is contender)
 

@@ -48,21 +48,24 @@ class Account:
         Raises:
             ServerError: this user cannot enter a folder that it needs.
         """
-        wanted = sorted({place for path in show for place in _places(path)})
+        wanted = sorted({place for path in show for place in _with_link_targets(path)})
         if not self.covers:
             for path in wanted:
-                if (closed := _closed(path)) is not None:
+                if (closed := _closed_folder(path)) is not None:
                     raise ServerError(
                         f"the server runs as another user than root, who may not enter {closed}, "
                         f"where {path} is: choose VECTRIAL_HOME and --out where other users may "
                         "go, or let root make mount namespaces"
                     )
             return {"account": self.number}
-        closed_folders = {closed for path in wanted if (closed := _closed(path)) is not None}
+        closed_folders = {closed for path in wanted if (closed := _closed_folder(path)) is not None}
         cover = _outermost({*closed_folders, *(path for path in _SHARED if path.is_dir())})
         # A program may lie in a folder above that of the run, which is shown with it.
         inner = {
-            _closed(path, below) for path in wanted for below in path.parents if below in wanted
+            _closed_folder(path, below)
+            for path in wanted
+            for below in path.parents
+            if below in wanted
         }
         cover = sorted({*cover, *(folder for folder in inner if folder is not None)})
         name = f"vectrial:x:{self.number}:{self.number}::/nonexistent:/usr/sbin/nologin"
@@ -94,14 +97,14 @@ def free_account() -> Account:
             return Account(number, covers=True)
 
 
-def let_pass(*folders: Path) -> None:
+def allow_passage(*folders: Path) -> None:
     """Let a server's user pass through our folders to its own if folders cannot be covered."""
     if os.geteuid() == 0 and not can_cover():
         for folder in folders:
             folder.chmod(0o711)
 
 
-def installation(program: Path) -> Path:
+def installation_folder(program: Path) -> Path:
     """The folder that a program needs: in the cache, the unpacked program; elsewhere the folder
     above its `bin`, or the program's own folder."""
     servers = paths.servers_dir()
@@ -118,7 +121,7 @@ def _has_name(number: int) -> bool:
     return True
 
 
-def _places(path: Path) -> Iterator[Path]:
+def _with_link_targets(path: Path) -> Iterator[Path]:
     """A path, followed by each target if it is a link."""
     seen: set[Path] = set()
     while path not in seen:
@@ -130,11 +133,11 @@ def _places(path: Path) -> Iterator[Path]:
         yield resolved
 
 
-def _closed(path: Path, below: Path | None = None) -> Path | None:
-    """The outermost folder above `path` (and below `below`) that only its owner or group may
+def _closed_folder(path: Path, outer: Path | None = None) -> Path | None:
+    """The outermost folder above `path` (and below `outer`) that only its owner or group may
     enter."""
     for folder in reversed(path.parents):
-        if below is not None and (folder == below or not folder.is_relative_to(below)):
+        if outer is not None and (folder == outer or not folder.is_relative_to(outer)):
             continue
         try:
             if not folder.stat().st_mode & _OTHERS_ENTER:

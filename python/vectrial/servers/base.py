@@ -1,8 +1,8 @@
 """The one interface through which a store's server is run.
 
-A server is had from a provider: `external`, whose address is given and which is never started or
+A server comes from a provider: `external`, whose address is given and which is never started or
 stopped here, or `local`, a program that runs on this machine for as long as it is needed
-(`vectrial.servers.local`). What differs from one kind of server to the next is a `Recipe`.
+(`vectrial.servers.local`). A `Recipe` describes one kind of server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vectrial.model.errors import Unsupported, VectrialError
 from vectrial.model.faults import Fault
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.reaction import any_reacts
+from vectrial.servers.reaction import is_any_reacting
 
 #: Seconds that a server may take until it answers.
 READY_S = 300.0
@@ -39,7 +39,7 @@ class NoProgram(ServerError):
     """A server's program is not available on this machine; the message gives reason and remedy."""
 
 
-class Refused(ServerError):
+class AccessRefused(ServerError):
     """A server answers and refuses access; the message names the secret that may be wrong."""
 
 
@@ -148,13 +148,14 @@ class Recipe:
     name: used in messages and file names.
     program: finds the program, fetching it once if necessary, and returns its path; raises
         `NoProgram`.
-    at_hand: tells whether `program` need only look; if not, what it would do, or why it would fail.
+    availability: says whether the program is here already; if not, what fetching it would do, or
+        why it would fail.
     ports: names of the ports that listen; all get free ports of this machine.
     public: the ports that clients use and that an external address must name.
     command: makes the program's command, for an existing folder of the server's own, these ports
         and the generated secrets.
     ready: returns once the server answers through its own API. Raises `NotReady` if it does not
-        yet, `Refused` if it rejects the secrets. Each call takes a few seconds at most.
+        yet, `AccessRefused` if it rejects the secrets. Each call takes a few seconds at most.
     secrets: names of what the server may ask for, read from the environment if it is external.
     generated: the secrets that a program started here gets, made anew for each folder. They must
         not go on its command line, which other users can see.
@@ -172,7 +173,7 @@ class Recipe:
 
     name: str
     program: Callable[[LineProgress], Path]
-    at_hand: Callable[[], Availability]
+    availability: Callable[[], Availability]
     ports: tuple[str, ...]
     public: tuple[str, ...]
     command: Callable[[Path, Path, Mapping[str, int], Mapping[str, str]], Command]
@@ -234,12 +235,12 @@ class Server(ABC):
         """
 
     @abstractmethod
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         """True if a started server has not ended. A server that runs elsewhere is assumed to
         live."""
 
     @abstractmethod
-    def answers(self) -> bool:
+    def is_answering(self) -> bool:
         """True if the server reacts now, even if only to say that it is busy or refuses access.
         Without a reaction this takes about ten seconds. Any thread may call it."""
 
@@ -334,18 +335,18 @@ class External(Server):
         for node in self._address.nodes or (self._address,):
             at = replace(node, nodes=self._address.nodes)
             try:
-                wait_until(self._recipe, at, deadline_s, still_there=lambda: None)
-            except Refused:
+                wait_until(self._recipe, at, deadline_s, check_alive=lambda: None)
+            except AccessRefused:
                 raise
             except ServerError as error:
                 what = f"{error}; is it {self._recipe.name} that listens there?"
                 raise ServerError(what) from error
 
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         return True
 
-    def answers(self) -> bool:
-        return answers(self._recipe, self._address)
+    def is_answering(self) -> bool:
+        return is_answering(self._recipe, self._address)
 
     def processes(self) -> Mapping[str, int]:
         return {}
@@ -367,11 +368,11 @@ class External(Server):
 
 
 def wait_until(
-    recipe: Recipe, address: Address, deadline_s: float, still_there: Callable[[], None]
+    recipe: Recipe, address: Address, deadline_s: float, check_alive: Callable[[], None]
 ) -> None:
     """Wait until the server is ready.
 
-    still_there: called before each attempt; raises `ServerError` if waiting is hopeless.
+    check_alive: called before each attempt; raises `ServerError` if waiting is hopeless.
 
     Raises:
         ServerError: it was not ready within `deadline_s` seconds.
@@ -381,7 +382,7 @@ def wait_until(
     ends = time.monotonic() + deadline_s
     pause_s = 0.02
     while True:
-        still_there()
+        check_alive()
         try:
             recipe.ready(address)
         except NotReady as lack:
@@ -397,12 +398,12 @@ def wait_until(
         pause_s = min(pause_s * 1.5, 0.5)
 
 
-def answers(recipe: Recipe, address: Address) -> bool:
+def is_answering(recipe: Recipe, address: Address) -> bool:
     """True if a server reacts: it is ready, refuses us, or says on a port that it is not ready."""
     try:
         recipe.ready(address)
     except NotReady:
-        return any_reacts(address.host, address.ports.values())
+        return is_any_reacting(address.host, address.ports.values())
     except VectrialError:
         return True  # it answered: that it does not let us in, or lacks something
     return True

@@ -17,14 +17,14 @@ from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import Cluster, Clustering, Command, Node, Recipe, ServerError
 from vectrial.servers.hosts import CENTRE, LABEL, RunningHosts
-from vectrial.servers.inside import Inside
-from vectrial.servers.local import Local, exposed
+from vectrial.servers.local import Local, exposed_error
 from vectrial.servers.managed_process import HOST, free_ports, share_secrets
-from vectrial.servers.namespaces import Network, Relay, no_network
+from vectrial.servers.namespaces import Network, Relay, why_no_network
 from vectrial.servers.nodes import StartedCluster
-from vectrial.servers.services import Services
+from vectrial.servers.server_network import ServerNetwork
+from vectrial.servers.services import ClusterServices
 
-#: How often ports are drawn until they are as a recipe needs them.
+#: Attempts to draw ports that satisfy a recipe.
 _DRAWS = 100
 
 
@@ -78,7 +78,7 @@ class LocalCluster(StartedCluster[Local]):
         cores: Sequence[int] = (),
         limits: Limits = Limits(),  # noqa: B008 - frozen
         progress: LineProgress = lambda line: None,
-        inside: Inside | None = None,
+        server_network: ServerNetwork | None = None,
         allow_exposed: bool = False,
         hosts: HostSettings | None = None,
         at: str | None = None,
@@ -87,11 +87,11 @@ class LocalCluster(StartedCluster[Local]):
         share = LimitShare.TOTAL if hosts is None else hosts.limits
         each = limits_of_node(limits, nodes, share)
         super().__init__(recipe, nodes, folder, log, cores, each, progress)
-        self._inside, self._allow_exposed = inside, allow_exposed
+        self._server_network, self._allow_exposed = server_network, allow_exposed
         self._at = at or HOST
         self._settings, self._hosts = hosts, RunningHosts()
         services = self._how.services if nodes > 1 else ()
-        self._services = Services(services, self._folder / "services", self._cores, progress)
+        self._services = ClusterServices(services, self._folder / "services", self._cores, progress)
         self._relay: Relay | None = None
         self.members: tuple[Node, ...] = ()
 
@@ -127,7 +127,7 @@ class LocalCluster(StartedCluster[Local]):
                 cores=self._cores,
                 limits=self._limits,
                 progress=self._progress,
-                inside=self._inside,
+                server_network=self._server_network,
                 shared=self._network_of(number),
                 ports=member.ports,
                 allow_exposed=self._allow_exposed,
@@ -144,22 +144,22 @@ class LocalCluster(StartedCluster[Local]):
                 )
             return
         if self._settings is not None:
-            centre = None if self._inside is None else self._inside.network
+            centre = None if self._server_network is None else self._server_network.network
             self._hosts.make(centre, self._count, self._settings.link_mbit)
             return
-        if self._inside is not None or not self._recipe.exposed or self._relay is not None:
+        if self._server_network is not None or not self._recipe.exposed or self._relay is not None:
             return
-        if (why := no_network()) and not self._allow_exposed:
-            raise exposed(self._recipe, why)
+        if (why := why_no_network()) and not self._allow_exposed:
+            raise exposed_error(self._recipe, why)
         if not why:
             self._relay = Relay()
 
     def _start_services(self) -> None:
         """Start the nodes' services where the nodes and the measuring processes reach them."""
-        if self._settings is not None and self._inside is not None:
-            self._services.start(CENTRE, self._inside.network)
-        elif self._inside is not None:
-            self._services.start(HOST, self._inside.network)
+        if self._settings is not None and self._server_network is not None:
+            self._services.start(CENTRE, self._server_network.network)
+        elif self._server_network is not None:
+            self._services.start(HOST, self._server_network.network)
         else:
             self._services.start(HOST, None if self._relay is None else self._relay.network)
 
@@ -191,14 +191,14 @@ class LocalCluster(StartedCluster[Local]):
     def _port(self, name: str) -> int:
         return self.members[0].ports[name]
 
-    def _wait_whole(self, deadline_s: float) -> None:
-        if self._inside is None:
-            super()._wait_whole(deadline_s)
+    def _wait_cluster(self, deadline_s: float) -> None:
+        if self._server_network is None:
+            super()._wait_cluster(deadline_s)
         else:
-            self._inside.wait_until(self.address, deadline_s, self._check_lives)
+            self._server_network.wait_until(self.address, deadline_s, self._check_lives)
 
-    def lives(self) -> bool:
-        return super().lives() and self._services.lives()
+    def is_alive(self) -> bool:
+        return super().is_alive() and self._services.is_alive()
 
     def processes(self) -> Mapping[str, int]:
         return {**super().processes(), **self._services.processes()}
@@ -220,8 +220,8 @@ class LocalCluster(StartedCluster[Local]):
         change = self._hosts.cut if on else self._hosts.join
         change(self._hosts.all[number])
 
-    def _named(self, node: int, fault: Fault) -> str:
-        name = super()._named(node, fault)
+    def _node_name(self, node: int, fault: Fault) -> str:
+        name = super()._node_name(node, fault)
         if fault is Fault.CUT and not self._hosts.all:
             raise Unsupported("its nodes share a network: only one on a host can be cut off")
         return name

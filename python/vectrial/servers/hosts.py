@@ -1,11 +1,11 @@
-"""Hosts of our own on one machine: networks joined by links that can be slowed and cut.
+"""Simulated hosts on one machine: networks joined by links that can be slowed and cut.
 
-The hosts are on a bridge in the network of the processes that measure, so that no packet can leave
-the machine, also when a host is gone. Their addresses are of 127/8, since servers that are
-reachable from elsewhere make demands of the system (Elasticsearch wants more open files and
-mappings), and are carried over links all the same (route_localnet).
+The hosts are on a bridge in the network of the processes that measure, so no packet can leave the
+machine, even when a host is gone. Their addresses are in 127/8, since servers that other machines
+can reach make demands of the system (Elasticsearch requires more open files and mappings); links
+carry these addresses nevertheless (route_localnet).
 
-Everything is gone with the networks it is in, however the processes end.
+All of this vanishes with its networks, however the processes end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from vectrial.servers.base import ServerError
 from vectrial.servers.namespaces import Network
 from vectrial.util.child_environment import for_server
 
-#: Of what is measured on them, wherever it is printed.
+#: Note on everything that is measured on such hosts.
 LABEL = "simulated hosts on one machine"
 _NET = "127.18"
 #: The address at which hosts reach what is in the network that joins them.
@@ -37,7 +37,7 @@ ip addr del 127.0.0.1/8 dev lo 2>/dev/null && ip addr add 127.0.0.1/32 dev lo
 echo 1 > /proc/sys/net/ipv4/conf/all/route_localnet && exec ip -batch -"""
 
 
-def no_hosts() -> str:
+def why_no_hosts() -> str:
     """The reason why hosts cannot be made here; empty if they can."""
     if os.geteuid() != 0:
         return "links between networks can be made by root alone"
@@ -73,7 +73,7 @@ class RunningHosts:
             UserError: hosts cannot be made on this machine.
             ServerError: making them failed.
         """
-        why = no_hosts()
+        why = why_no_hosts()
         if why or centre is None:
             why = why or "the processes that measure have no network of their own"
             raise UserError(
@@ -84,11 +84,11 @@ class RunningHosts:
         self._centre = centre
         with ExitStack() as undone:
             undone.callback(self.close)
-            _ip(centre, ["link add br0 type bridge", *_up(f"{CENTRE}/16", "br0")])
+            _ip(centre, ["link add br0 type bridge", *_link_up_lines(f"{CENTRE}/16", "br0")])
             for number in range(1, count + 1):
                 self._add(number)
             if link_mbit is not None:
-                self._slow(link_mbit)
+                self._limit_links(link_mbit)
             undone.pop_all()
 
     def _add(self, number: int) -> None:
@@ -99,9 +99,9 @@ class RunningHosts:
         assert self._centre is not None
         joined = f"link add {plug} type veth peer name eth0 netns /proc/self/fd/{inside}"
         _ip(self._centre, [joined, f"link set {plug} master br0 up"], [inside])
-        _ip(host.network, _up(f"{host.address}/16", "eth0"))
+        _ip(host.network, _link_up_lines(f"{host.address}/16", "eth0"))
 
-    def _slow(self, link_mbit: float) -> None:
+    def _limit_links(self, link_mbit: float) -> None:
         assert self._centre is not None
         burst = max(_BURST_BYTES, int(link_mbit * 1e6 / 8 / _JIFFIES))
         rate = f"tbf rate {link_mbit * 1e6:.0f}bit burst {burst} latency {_WAITS}"
@@ -133,7 +133,7 @@ def _plug(host: Host) -> str:
     return f"to-{host.name}"
 
 
-def _up(address: str, device: str) -> list[str]:
+def _link_up_lines(address: str, device: str) -> list[str]:
     return [
         f"addr add {address} dev {device}",
         f"link set {device} up",
@@ -144,10 +144,12 @@ def _ip(network: Network, lines: Sequence[str], files: Sequence[int] = ()) -> No
     _run(network, ["sh", "-c", _CARRY], "\n".join(lines), files)
 
 
-def _run(network: Network, argv: Sequence[str], said: str = "", files: Sequence[int] = ()) -> None:
+def _run(
+    network: Network, argv: Sequence[str], stdin_text: str = "", files: Sequence[int] = ()
+) -> None:
     done = subprocess.run(
         network.enter(argv),
-        input=said,
+        input=stdin_text,
         pass_fds=(*network.files, *files),
         env=for_server(),
         capture_output=True,

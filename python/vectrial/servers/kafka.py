@@ -24,7 +24,7 @@ PROGRAM = JarProgram(
     "kafka_2.13",
     java=Java(11, 25, "KAFKA_JAVA_HOME"),
 )
-#: Of the heap, fixed: topics of a few clients need little.
+#: Size of the heap, fixed: topics of a few clients need little.
 HEAP = "384m"
 _ASK_S = 2.0
 #: Bytes of a message: more than a store writes at once.
@@ -96,7 +96,7 @@ def kafka(host: str) -> Recipe:
     return Recipe(
         name="kafka",
         program=PROGRAM.fetch,
-        at_hand=PROGRAM.at_hand,
+        availability=PROGRAM.availability,
         ports=("broker", "controller"),
         public=("broker",),
         command=partial(_command, host),

@@ -29,7 +29,7 @@ _NO_SWAP = ("memory.swap.max", "memory.swappiness")
 _NAME = re.compile(r"vectrial-(\d+)-[0-9a-f]{8}")
 
 
-class NotPossible(Exception):
+class NoControlGroup(Exception):
     """No group can be made here; the message says why."""
 
 
@@ -44,15 +44,15 @@ def make_groups(limits: Limits, name: str, root: Path = ROOT) -> tuple[Path, ...
     """
     groups = membership()
     if is_unified(root):
-        return (_unified(limits, name, root, groups.get("")),)
+        return (_make_unified_group(limits, name, root, groups.get("")),)
     made: list[Path] = []
     try:
         for controller, settings in _settings_v1(limits).items():
             parent = next(iter(upwards(root / controller, groups.get(controller))), None)
             if parent is None:
-                raise NotPossible(f"there is no control group '{controller}' here")
+                raise NoControlGroup(f"there is no control group '{controller}' here")
             made.append(_make(parent, name, settings))
-    except NotPossible:
+    except NoControlGroup:
         for group in made:
             group.rmdir()
         raise
@@ -82,16 +82,16 @@ def change_memory(groups: Iterable[Path], limit_bytes: int) -> None:
                 (group / name).write_text(str(limit_bytes))
             except OSError as error:
                 size = f"{limit_bytes / 2**20:,.0f} MiB"
-                raise NotPossible(f"{size} of memory: refused: {error.strerror}") from error
+                raise NoControlGroup(f"{size} of memory: refused: {error.strerror}") from error
             return
-    raise NotPossible("the server is in no control group that limits its memory")
+    raise NoControlGroup("the server is in no control group that limits its memory")
 
 
-def no_limits(limits: Limits, root: Path = ROOT) -> str | None:
+def why_no_limits(limits: Limits, root: Path = ROOT) -> str | None:
     """The reason why control groups with these limits cannot be made here; None if they can."""
     try:
         remove(make_groups(limits, group_name(), root))
-    except NotPossible as error:
+    except NoControlGroup as error:
         return str(error)
     return None
 
@@ -101,7 +101,7 @@ def group_name() -> str:
     return f"vectrial-{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def sweep(root: Path = ROOT) -> list[Path]:
+def remove_orphans(root: Path = ROOT) -> list[Path]:
     """Remove the control groups of ended Vectrial processes, and end the processes still in them:
     servers whose supervisor was killed. Returns the groups removed."""
     groups = membership()
@@ -113,7 +113,9 @@ def sweep(root: Path = ROOT) -> list[Path]:
             for controller in ("cpu", "memory")
             for folder in upwards(root / controller, groups.get(controller))
         ]
-    found = [group for parent in parents for group in parent.glob("vectrial-*") if _orphan(group)]
+    found = [
+        group for parent in parents for group in parent.glob("vectrial-*") if _is_orphan(group)
+    ]
     for group in found:
         for pid in _processes(group):
             with suppress(ProcessLookupError, PermissionError):
@@ -129,7 +131,7 @@ def _processes(group: Path) -> list[int]:
     return []
 
 
-def _orphan(group: Path) -> bool:
+def _is_orphan(group: Path) -> bool:
     """True if the process that made this group has ended and every process in it is visible
     here."""
     match = _NAME.fullmatch(group.name)
@@ -144,7 +146,7 @@ def _orphan(group: Path) -> bool:
     return False
 
 
-def _unified(limits: Limits, name: str, root: Path, own: str | None) -> Path:
+def _make_unified_group(limits: Limits, name: str, root: Path, own: str | None) -> Path:
     """A version 2 group below the nearest of our parents that shares out its controllers: processes
     are in leaves only."""
     settings = {}
@@ -163,9 +165,9 @@ def _unified(limits: Limits, name: str, root: Path, own: str | None) -> Path:
             if lacking:
                 shared.write_text(" ".join(f"+{one}" for one in sorted(lacking)))
             return _make(parent, name, settings)
-        except (OSError, NotPossible) as error:
+        except (OSError, NoControlGroup) as error:
             why = f"{parent}: {error}"
-    raise NotPossible(why)
+    raise NoControlGroup(why)
 
 
 def _settings_v1(limits: Limits) -> dict[str, Mapping[str, str]]:
@@ -184,7 +186,7 @@ def _make(parent: Path, name: str, settings: Mapping[str, str]) -> Path:
     try:
         group.mkdir()
     except OSError as error:  # also where there is one of that name, which is not ours
-        raise NotPossible(f"{group}: {error.strerror}") from error
+        raise NoControlGroup(f"{group}: {error.strerror}") from error
     try:
         for key, value in settings.items():
             if key in _NO_SWAP and not (group / key).exists():
@@ -192,5 +194,5 @@ def _make(parent: Path, name: str, settings: Mapping[str, str]) -> Path:
             (group / key).write_text(value)
     except OSError as error:
         group.rmdir()
-        raise NotPossible(f"{error.filename or group}: {error.strerror}") from error
+        raise NoControlGroup(f"{error.filename or group}: {error.strerror}") from error
     return group

@@ -16,15 +16,21 @@ from vectrial.model.faults import Fault
 from vectrial.model.placement import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.account import Account, free_account, installation
-from vectrial.servers.base import Command, Recipe, Refused, ServerError
-from vectrial.servers.inside import Inside
-from vectrial.servers.limits import NotPossible, change_memory, group_name, make_groups, sweep
+from vectrial.servers.account import Account, free_account, installation_folder
+from vectrial.servers.base import AccessRefused, Command, Recipe, ServerError
+from vectrial.servers.limits import (
+    NoControlGroup,
+    change_memory,
+    group_name,
+    make_groups,
+    remove_orphans,
+)
 from vectrial.servers.managed_process import HOST, StartedServer, free_ports, write_private
-from vectrial.servers.namespaces import Network, Relay, confine, no_network
+from vectrial.servers.namespaces import Network, Relay, confine_command, why_no_network
+from vectrial.servers.server_network import ServerNetwork
 from vectrial.util.child_environment import for_server
 
-__all__ = ["HOST", "Local", "free_ports", "refused", "variable", "write_private"]
+__all__ = ["HOST", "Local", "free_ports", "refused_error", "variable_name", "write_private"]
 
 
 class Local(StartedServer):
@@ -54,14 +60,14 @@ class Local(StartedServer):
         cores: Sequence[int] = (),
         limits: Limits = Limits(),  # noqa: B008 - frozen
         progress: LineProgress = lambda line: None,
-        inside: Inside | None = None,
+        server_network: ServerNetwork | None = None,
         allow_exposed: bool = False,
         shared: Network | None = None,
         ports: Mapping[str, int] | None = None,
         host: str = HOST,
     ) -> None:
         super().__init__(recipe, folder, log, cores, limits, progress, host)
-        self._inside, self._allow_exposed = inside, allow_exposed
+        self._server_network, self._allow_exposed = server_network, allow_exposed
         self._shared = shared
         self._ports, self._fixed_ports = dict(ports or {}), ports is not None
         self._relay: Relay | None = None
@@ -76,7 +82,7 @@ class Local(StartedServer):
         if sys.platform != "linux":
             raise UserError(
                 f"{self._recipe.name} is started on Linux only, not on {sys.platform}",
-                remedy=f"run it yourself and give {variable(self._recipe, 'address')}",
+                remedy=f"run it yourself and give {variable_name(self._recipe, 'address')}",
             )
         self._check_not_started()
         network = self._network()
@@ -92,13 +98,13 @@ class Local(StartedServer):
         """The network that the server runs in; None means this process's network."""
         if self._shared is not None:
             return self._shared
-        if self._inside is not None:
-            return self._inside.network
+        if self._server_network is not None:
+            return self._server_network.network
         if not self._recipe.exposed or self._host != HOST:
             return None
         if self._relay is None:
-            if (why := no_network()) and not self._allow_exposed:
-                raise exposed(self._recipe, why)
+            if (why := why_no_network()) and not self._allow_exposed:
+                raise exposed_error(self._recipe, why)
             if not why:
                 self._relay = Relay()
         return None if self._relay is None else self._relay.network
@@ -111,14 +117,14 @@ class Local(StartedServer):
         first = bool(command.first) and not any(self._data.iterdir())
         if os.geteuid() == 0:
             self._account = self._account or free_account()
-            needs = (installation(self._program), self._folder, *command.needs)
+            needs = (installation_folder(self._program), self._folder, *command.needs)
             order |= self._account.order(needs, self._folder / "passwd")
             self._account.own(self._folder)
         env = {**for_server(), "HOME": str(self._folder), "TMPDIR": str(scratch), **command.env}
         if first:
-            self._process.run(confine(command.first, **order), env, files=files)
+            self._process.run(confine_command(command.first, **order), env, files=files)
         self._process.start(
-            confine(command.argv, **order),
+            confine_command(command.argv, **order),
             env,
             files=files,
             cores=self._cores,
@@ -130,9 +136,9 @@ class Local(StartedServer):
         if not self._limits:
             return ()
         try:
-            sweep()
+            remove_orphans()
             groups = make_groups(self._limits, group_name())
-        except NotPossible as error:
+        except NoControlGroup as error:
             self._limited, self._cpus = f"{self._limits}: not applied: {error}", None
             self._progress(f"{self._recipe.name}: limits {self._limited}")
             return ()
@@ -142,14 +148,14 @@ class Local(StartedServer):
         return groups
 
     def _wait_once(self, deadline_s: float) -> None:
-        self._process.wait_ready(self.address, deadline_s, self._inside)
-        if not self._alone:
+        self._process.wait_ready(self.address, deadline_s, self._server_network)
+        if not self._has_own_network:
             self._check_listens()
 
     @property
-    def _alone(self) -> bool:
+    def _has_own_network(self) -> bool:
         """True if no other program shares the server's network and could take its ports."""
-        return any(one is not None for one in (self._inside, self._relay, self._shared))
+        return any(one is not None for one in (self._server_network, self._relay, self._shared))
 
     def _check_listens(self) -> None:
         """Raise if another program answers on the server's ports."""
@@ -173,20 +179,20 @@ class Local(StartedServer):
             )
 
     def _lost_ports(self) -> list[int]:
-        return [] if self._alone or self._fixed_ports else super()._lost_ports()
+        return [] if self._has_own_network or self._fixed_ports else super()._lost_ports()
 
-    def _reacts(self, address: Address) -> bool:
-        if self._inside is not None:
-            return self._inside.answers(address)
-        return super()._reacts(address)
+    def _is_reacting(self, address: Address) -> bool:
+        if self._server_network is not None:
+            return self._server_network.is_answering(address)
+        return super()._is_reacting(address)
 
     def processes(self) -> Mapping[str, int]:
-        return {"server": self._process.pid} if self.lives() else {}
+        return {"server": self._process.pid} if self.is_alive() else {}
 
     def facts(self) -> Mapping[str, Any]:
         cpus = {} if self._cpus is None else {"cpus": self._cpus}
         program = self._program.name
-        network = "its own" if self._alone else "this machine's"
+        network = "its own" if self._has_own_network else "this machine's"
         facts = {"provider": "local", "program": program, "network": network}
         peak = {} if self._peak_bytes is None else {"memory_peak_bytes": self._peak_bytes}
         return {**facts, "limits": self._limited, **cpus, **self._process.memory_use(), **peak}
@@ -208,16 +214,16 @@ class Local(StartedServer):
             change_memory(
                 self._process.cgroups, started_with if limit_bytes is None else limit_bytes
             )
-        except NotPossible as error:
+        except NoControlGroup as error:
             raise Unsupported(str(error)) from error
 
     def strike(self, node: int, fault: Fault) -> str:
-        return self._stand_still(fault, on=True)
+        return self._freeze(fault, on=True)
 
     def mend(self, node: int, fault: Fault) -> str:
-        return self._stand_still(fault, on=False)
+        return self._freeze(fault, on=False)
 
-    def _stand_still(self, fault: Fault, *, on: bool) -> str:
+    def _freeze(self, fault: Fault, *, on: bool) -> str:
         if fault is not Fault.PAUSE:
             raise Unsupported("it has no nodes that could be lost")
         self.pause(on=on)
@@ -234,7 +240,7 @@ class Local(StartedServer):
         self._process.wait()
 
 
-def exposed(recipe: Recipe, why: str) -> ServerError:
+def exposed_error(recipe: Recipe, why: str) -> ServerError:
     """The error for a server that is not started because others could reach it."""
     return ServerError(
         f"{recipe.name} listens on every interface of this machine, whatever it is told, and no "
@@ -242,16 +248,18 @@ def exposed(recipe: Recipe, why: str) -> ServerError:
     )
 
 
-def variable(recipe: Recipe, what: str) -> str:
+def variable_name(recipe: Recipe, what: str) -> str:
     """The environment variable that holds `what` (a setting) of a server."""
     return f"VECTRIAL_{recipe.name}_{what}".upper().replace("-", "_")
 
 
-def refused(recipe: Recipe, address: Address, said: object) -> Refused:
+def refused_error(recipe: Recipe, address: Address, reply: object) -> AccessRefused:
     """The error that `Recipe.ready` raises for a server that rejects our secrets, or wants some.
 
-    said: the server's message, without secrets.
+    reply: the server's message, without secrets.
     """
-    *others, last = (variable(recipe, secret) for secret in recipe.secrets)
+    *others, last = (variable_name(recipe, secret) for secret in recipe.secrets)
     names = f"{', '.join(others)} and {last}" if others else last
-    return Refused(f"{recipe.name} at {address.host} does not let us in: {said}; see {names}")
+    return AccessRefused(
+        f"{recipe.name} at {address.host} does not let us in: {reply}; see {names}"
+    )

@@ -20,12 +20,12 @@ import psutil
 from vectrial.model.placement import Limits
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.base import READY_S, Recipe, Server, ServerError, answers, wait_until
-from vectrial.servers.inside import Inside
+from vectrial.servers.base import READY_S, Recipe, Server, ServerError, is_answering, wait_until
+from vectrial.servers.server_network import ServerNetwork
 from vectrial.servers.supervisor import memory_use, remove
 from vectrial.util import interrupts
 from vectrial.util.process import tail
-from vectrial.util.redaction import Log, of_environment
+from vectrial.util.redaction import Log, environment_redaction
 
 HOST = "127.0.0.1"
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
@@ -34,7 +34,7 @@ _LOG_TAIL_LINES = 20
 _SUPERVISOR_ENDS_S = 10.0
 #: Bytes of a secret that is made here, written as twice as many letters.
 _SECRET_BYTES = 16
-#: How often a server is started, when others take the ports that were free a moment ago.
+#: Attempts to start a server if other programs take ports that were free a moment ago.
 _PORT_TRIES = 3
 _ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 #: Seconds between two lines about a server that is not ready yet.
@@ -90,7 +90,7 @@ class ManagedProcess:
         }
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self._cgroups, self._memory_use = tuple(cgroups), {}
-        self._output = Log(self.log, of_environment(self.secrets))
+        self._output = Log(self.log, environment_redaction(self.secrets))
         with self._output.opened() as log:
             self._supervisor = subprocess.Popen(
                 [sys.executable, "-I", str(_SUPERVISOR), json.dumps(order)],
@@ -106,7 +106,7 @@ class ManagedProcess:
         assert self._supervisor.stdout is not None
         number = self._supervisor.stdout.readline().strip()
         if not number:
-            raise self.ended()
+            raise self.ended_error()
         self.pid = int(number)
 
     def run(
@@ -120,7 +120,7 @@ class ManagedProcess:
         self.start(argv, env, files=files)
         assert self._supervisor is not None
         if self._supervisor.wait():
-            raise self.ended()
+            raise self.ended_error()
         self._forget()
 
     @property
@@ -133,7 +133,7 @@ class ManagedProcess:
         """True if the program was started and not waited for."""
         return self._supervisor is not None
 
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         """True if the program was started and has not ended."""
         if self._supervisor is None or self._supervisor.poll() is not None or self.pid == 0:
             return False
@@ -149,7 +149,7 @@ class ManagedProcess:
         supervisor = self._supervisor
         if supervisor is None or self._memory_use or not self._cgroups:
             return self._memory_use
-        if not self.lives():  # the supervisor says it, and removes the groups
+        if not self.is_alive():  # the supervisor says it, and removes the groups
             with contextlib.suppress(subprocess.TimeoutExpired):
                 supervisor.wait(_SUPERVISOR_ENDS_S)
         if supervisor.poll() is None:
@@ -159,7 +159,9 @@ class ManagedProcess:
         self._memory_use = json.loads(last) if last.startswith("{") else {}
         return self._memory_use
 
-    def wait_ready(self, address: Address, deadline_s: float, inside: Inside | None = None) -> None:
+    def wait_ready(
+        self, address: Address, deadline_s: float, server_network: ServerNetwork | None = None
+    ) -> None:
         """Block until the server answers; it is asked from within its network.
 
         Raises:
@@ -170,24 +172,24 @@ class ManagedProcess:
         def still_there() -> None:
             nonlocal reported
             interrupts.check()
-            if not self.lives():
-                raise self.ended()
+            if not self.is_alive():
+                raise self.ended_error()
             if (now := time.monotonic()) - reported > _REPORT_S:
                 reported = now
                 self.progress(f"{self.recipe.name}: not ready after {now - started:.0f} s")
 
         try:
-            if inside is None:
+            if server_network is None:
                 wait_until(self.recipe, address, deadline_s, still_there)
             else:
-                inside.wait_until(address, deadline_s, still_there)
+                server_network.wait_until(address, deadline_s, still_there)
             still_there()  # what answered may be somebody else, on a port that it did not get
         except ServerError as error:
-            if not self.lives():
+            if not self.is_alive():
                 raise
             raise ServerError(f"{error}\n{self.tail()}") from error
 
-    def ended(self) -> ServerError:
+    def ended_error(self) -> ServerError:
         """The error for a server that has ended although it should run."""
         supervisor = self._supervisor
         if supervisor is None:
@@ -201,13 +203,13 @@ class ManagedProcess:
 
     def tail(self) -> str:
         """The end of the log, and the log's path."""
-        if self._output is not None and not self.lives():
+        if self._output is not None and not self.is_alive():
             self._output.settle()
         return f"its log is {self.log}, and ends:\n{tail(self.log, _LOG_TAIL_LINES)}"
 
     def signal(self, number: signal.Signals) -> None:
         """Signal the program itself; the supervisor sees its end, and ends what it started."""
-        if self.lives():
+        if self.is_alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
@@ -256,7 +258,7 @@ def free_ports(count: int) -> list[int]:
         return [int(one.getsockname()[1]) for one in sockets]
 
 
-def taken(ports: Mapping[str, int]) -> list[int]:
+def taken_ports(ports: Mapping[str, int]) -> list[int]:
     """The ports on which something listens already."""
     found = []
     for port in ports.values():
@@ -326,14 +328,14 @@ class StartedServer(Server):
         self._folder.chmod(0o700)
         return make_secrets(self._folder, names)
 
-    def _choose_ports(self, names: Sequence[str], made: Mapping[str, str]) -> None:
+    def _choose_ports(self, names: Sequence[str], secrets: Mapping[str, str]) -> None:
         """Choose free ports for these names, unless the server has ports already."""
         if not self._ports:
             self._ports = dict(zip(names, free_ports(len(names)), strict=True))
             self._address = None
         if self._address is None:
             public = {name: self._ports[name] for name in self._recipe.public}
-            self._address = Address(self._host, public, made)
+            self._address = Address(self._host, public, secrets)
 
     def wait_ready(self, deadline_s: float = READY_S) -> None:
         for left in reversed(range(1 if self._settled else _PORT_TRIES)):
@@ -341,7 +343,7 @@ class StartedServer(Server):
                 self._wait_once(deadline_s)
                 break
             except ServerError:
-                if not left or self._process.lives() or not (lost := self._lost_ports()):
+                if not left or self._process.is_alive() or not (lost := self._lost_ports()):
                     raise
                 line = f"{self._recipe.name}: port {lost[0]} is taken; starting it on others"
                 self._progress(line)
@@ -355,25 +357,25 @@ class StartedServer(Server):
 
     def _lost_ports(self) -> list[int]:
         """The server's ports that another program took."""
-        return taken(self._ports)
+        return taken_ports(self._ports)
 
-    def lives(self) -> bool:
-        return self._process.lives()
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
 
-    def elsewhere(self) -> bool:
+    def is_remote(self) -> bool:
         """True if it runs and its processes are not this machine's."""
         return False
 
-    def ended(self) -> ServerError:
+    def ended_error(self) -> ServerError:
         """The error for a server that has ended although it should run."""
-        return self._process.ended()
+        return self._process.ended_error()
 
-    def answers(self) -> bool:
+    def is_answering(self) -> bool:
         address = self._address  # another thread may be stopping it
-        return address is not None and self._reacts(address)
+        return address is not None and self._is_reacting(address)
 
-    def _reacts(self, address: Address) -> bool:
-        return answers(self._recipe, address)
+    def _is_reacting(self, address: Address) -> bool:
+        return is_answering(self._recipe, address)
 
     def data_dirs(self) -> tuple[Path, ...]:
         return (self._data,)

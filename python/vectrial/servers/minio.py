@@ -1,7 +1,6 @@
 """MinIO, an object store that speaks S3, built from its Go module.
 
-Its root user and password are made anew for every server and known to nobody but whoever is given
-its address.
+Each server gets a new root user and password, known only to those who get its address.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 
 from vectrial.model.store import Address
 from vectrial.servers.base import Command, NotReady, Recipe
-from vectrial.servers.local import HOST, refused
+from vectrial.servers.local import HOST, refused_error
 from vectrial.servers.programs.base import GoProgram
 
 #: The last version that was published as a module.
@@ -26,7 +25,7 @@ PROGRAM = GoProgram(
     variable="VECTRIAL_MINIO_BIN",
 )
 _ASK_S = 5.0
-#: What a server says to a user or a password that it does not know.
+#: Error codes of a server for an unknown user or a wrong password.
 _REFUSALS = frozenset({"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"})
 
 
@@ -115,7 +114,7 @@ def _ready(address: Address, *, tls: bool = False) -> None:
         connect(address, _ASK_S, tls=tls).list_buckets()
     except S3Error as error:
         if error.code in _REFUSALS:
-            raise refused(MINIO, address, f"{error.code}: {error.message}") from error
+            raise refused_error(MINIO, address, f"{error.code}: {error.message}") from error
         raise NotReady(f"{error.code}: {error.message}") from error
     except (urllib3.exceptions.HTTPError, OSError) as error:
         raise NotReady(f"{type(error).__name__}: {error}") from error
@@ -124,7 +123,7 @@ def _ready(address: Address, *, tls: bool = False) -> None:
 MINIO = Recipe(
     name="minio",
     program=PROGRAM.fetch,
-    at_hand=PROGRAM.at_hand,
+    availability=PROGRAM.availability,
     ports=("s3", "console"),
     public=("s3",),
     command=partial(_command, HOST),

@@ -1,7 +1,7 @@
-"""A network of a run's own, with loopback alone: a server in it is reached by the processes that
-are in it too, and by nobody else, whatever address it listens on.
+"""A private network of a run, with loopback only. Only processes in this network reach a server in
+it, whatever address it listens on.
 
-Root may make one, and so may an ordinary user where the system lets users make namespaces.
+Root can make one; other users can if the system lets them make namespaces.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Network:
         with ours, theirs:
             try:
                 done = subprocess.run(
-                    confined("--namespaces", str(theirs.fileno())),
+                    confine_program("--namespaces", str(theirs.fileno())),
                     pass_fds=(theirs.fileno(),),
                     env=for_server(),
                     stdin=subprocess.DEVNULL,
@@ -62,7 +62,7 @@ class Network:
 
     def enter(self, argv: Sequence[str]) -> tuple[str, ...]:
         """The command that executes `argv` in this network; it must inherit `files`."""
-        return confine(argv, network=self.files)
+        return confine_command(argv, network=self.files)
 
     def close(self) -> None:
         """Release the network. Calling it twice is harmless."""
@@ -121,18 +121,18 @@ class Relay:
         self.network.close()
 
 
-def confined(*arguments: str) -> tuple[str, ...]:
+def confine_program(*arguments: str) -> tuple[str, ...]:
     """The command of `vectrial.servers.confine` with these arguments."""
     return (sys.executable, "-I", "-S", str(CONFINE), *arguments)
 
 
-def confine(argv: Sequence[str], **order: Any) -> tuple[str, ...]:
-    """The command that executes `argv` confined as `order` says; see `vectrial.servers.confine`."""
-    return confined(json.dumps(order), *argv)
+def confine_command(argv: Sequence[str], **arguments: Any) -> tuple[str, ...]:
+    """The command that executes `argv` confined; for `arguments` see `vectrial.servers.confine`."""
+    return confine_program(json.dumps(arguments), *argv)
 
 
 @lru_cache(maxsize=1)
-def no_network() -> str:
+def why_no_network() -> str:
     """The reason why no network can be made here; empty if one can."""
     try:
         Network().close()
@@ -144,7 +144,9 @@ def no_network() -> str:
 @lru_cache(maxsize=1)
 def can_cover() -> bool:
     """True if folders can be covered for a program: by root, unless that right was removed."""
-    done = subprocess.run(confined("--mounts"), env=for_server(), capture_output=True, check=False)
+    done = subprocess.run(
+        confine_program("--mounts"), env=for_server(), capture_output=True, check=False
+    )
     return done.returncode == 0
 
 

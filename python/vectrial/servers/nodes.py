@@ -32,7 +32,7 @@ class StartedCluster(Server, Generic[N]):
 
     Args:
         recipe, nodes, folder, log, cores, progress: see `LocalCluster`.
-        limits: of each node.
+        limits: limits of each node.
 
     provider: its name in facts.
     """
@@ -91,7 +91,7 @@ class StartedCluster(Server, Generic[N]):
         ]
 
     def start(self) -> None:
-        if self.lives():
+        if self.is_alive():
             raise ServerError(f"{self._recipe.name} was started already")
         self._lost.clear()
         with ExitStack() as undone:
@@ -117,7 +117,7 @@ class StartedCluster(Server, Generic[N]):
         port, ends = self._port(how.joins), time.monotonic() + READY_S
         while not any(_listens(pid, port) for pid in first.processes().values()):
             self._check_lives([first])
-            if first.elsewhere():
+            if first.is_remote():
                 time.sleep(_UNSEEN_S)
                 return
             if time.monotonic() > ends:
@@ -134,9 +134,9 @@ class StartedCluster(Server, Generic[N]):
         ends = time.monotonic() + deadline_s
         for node in self._nodes.values():
             node.wait_ready(max(1.0, ends - time.monotonic()))
-        self._wait_whole(max(1.0, ends - time.monotonic()))
+        self._wait_cluster(max(1.0, ends - time.monotonic()))
 
-    def _wait_whole(self, deadline_s: float) -> None:
+    def _wait_cluster(self, deadline_s: float) -> None:
         """Wait until the cluster is ready, whose nodes are."""
         wait_until(self._recipe, self.address, deadline_s, self._check_lives)
 
@@ -144,17 +144,17 @@ class StartedCluster(Server, Generic[N]):
         """Raise the error of a node that has ended: one of `nodes` if given, else any."""
         interrupts.check()
         for node in nodes or self._nodes.values():
-            if not node.lives():
-                raise node.ended()
+            if not node.is_alive():
+                raise node.ended_error()
 
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         """True if every node lives, apart from those stopped on purpose."""
         there = [node for name, node in self._nodes.items() if name not in self._lost]
-        return bool(there) and all(node.lives() for node in there)
+        return bool(there) and all(node.is_alive() for node in there)
 
-    def answers(self) -> bool:
+    def is_answering(self) -> bool:
         """True if a node reacts."""
-        return any(node.answers() for node in self._nodes.values())
+        return any(node.is_answering() for node in self._nodes.values())
 
     def processes(self) -> Mapping[str, int]:
         return {
@@ -171,7 +171,7 @@ class StartedCluster(Server, Generic[N]):
         return {**facts, "nodes": self._count}
 
     def strike(self, node: int, fault: Fault) -> str:
-        name = self._named(node, fault)
+        name = self._node_name(node, fault)
         self._lost.add(name)
         match fault:
             case Fault.KILL:
@@ -183,7 +183,7 @@ class StartedCluster(Server, Generic[N]):
         return name
 
     def mend(self, node: int, fault: Fault) -> str:
-        name = self._named(node, fault)
+        name = self._node_name(node, fault)
         match fault:
             case Fault.KILL:
                 self._nodes[name].start()
@@ -194,7 +194,7 @@ class StartedCluster(Server, Generic[N]):
         self._lost.discard(name)
         return name
 
-    def _named(self, node: int, fault: Fault) -> str:
+    def _node_name(self, node: int, fault: Fault) -> str:
         """The name of a node, which may have this fault.
 
         Raises:

@@ -19,13 +19,13 @@ from vectrial.model.objects import ObjectsAccess, ObjectsKind, ObjectsRequest, O
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import Recipe
-from vectrial.servers.hosts import RunningHosts, no_hosts
-from vectrial.servers.inside import Inside
+from vectrial.servers.hosts import RunningHosts, why_no_hosts
 from vectrial.servers.local import HOST, Local
 from vectrial.servers.minio import BUCKET, DRIVES, certificates, drive_folders
 from vectrial.servers.namespaces import Network
 from vectrial.servers.provide import secret_value
-from vectrial.servers.services import recipe_at
+from vectrial.servers.server_network import ServerNetwork
+from vectrial.servers.services import service_recipe
 
 _RECIPES = {
     ObjectsKind.MINIO: "vectrial.servers.minio:minio",
@@ -77,21 +77,21 @@ class ObjectServer:
         host, shared = HOST, None
         if self._request.transport is ObjectTransport.LINK:
             host, shared = self._host()
-        recipe = recipe_at(reference, host)
+        recipe = service_recipe(reference, host)
         _make_bucket(kind, self._folder / "server" / "data")
         if tls:
             _make_certificate(certificates(self._folder / "server"), host)
-        inside = None if self._network is None else Inside(self._network, reference)
+        inside = None if self._network is None else ServerNetwork(self._network, reference)
         self._server = Local(
             recipe, self._folder / "server", log=self._log, cores=self._cores,
-            progress=self._progress, inside=inside, shared=shared, host=host,
+            progress=self._progress, server_network=inside, shared=shared, host=host,
         )  # fmt: skip
         self._server.start()
         self._server.wait_ready()
         return self._access(recipe, self._server.address, tls=tls)
 
     def _host(self) -> tuple[str, Network]:
-        why = no_hosts() or ("" if self._network is not None else "no network can be made here")
+        why = why_no_hosts() or ("" if self._network is not None else "no network can be made here")
         if why:
             raise Unsupported(f"no link of a set rate: {why}")
         self._hosts.make(self._network, 1, self._request.link_mbit)

@@ -1,7 +1,7 @@
-"""Choosing a store's server: one that the user runs, or one that is started here.
+"""The choice of a store's server: one that the user runs, or one that is started here.
 
-Where a server is, and the secrets it asks for, belong to a machine and not to a suite, which is
-published: they are read from the environment.
+A server's address and secrets belong to a machine, not to a suite, which is published. So they are
+read from the environment.
 
     VECTRIAL_WEAVIATE_ADDRESS=db.example:http=8080,grpc=50051
     VECTRIAL_WEAVIATE_PROVIDER=docker      external, docker or local; else the first available
@@ -28,14 +28,14 @@ from vectrial.servers.base import External, NoProgram, Recipe, Server
 from vectrial.servers.cluster import LocalCluster
 from vectrial.servers.docker import Docker
 from vectrial.servers.docker_cluster import DockerCluster
-from vectrial.servers.inside import Inside
-from vectrial.servers.local import HOST, Local, variable
-from vectrial.servers.services import recipe_at
+from vectrial.servers.local import HOST, Local, variable_name
+from vectrial.servers.server_network import ServerNetwork
+from vectrial.servers.services import service_recipe
 from vectrial.util.suggest import suggestion
 
 
 @dataclass(frozen=True)
-class Choice:
+class ProviderChoice:
     """A provider, the reason for choosing it, and its availability.
 
     by_default: neither the environment nor the suite asked for it.
@@ -65,8 +65,8 @@ def recipe_of(store: type[Store]) -> Recipe | None:
     return found
 
 
-def choose(recipe: Recipe, wanted: Provider | None = None) -> Choice:
-    """The provider of a server of this kind: the one that the environment names, else `wanted`.
+def choose_provider(recipe: Recipe, requested: Provider | None = None) -> ProviderChoice:
+    """The provider of a server of this kind: the one that the environment names, else `requested`.
     Else the first available of: an address or a program in the environment, the official image if a
     container engine answers, and a program of this machine.
 
@@ -74,19 +74,19 @@ def choose(recipe: Recipe, wanted: Provider | None = None) -> Choice:
         UserError: the environment names no known provider, or an invalid address; or the provider
             is `external` and there is no address.
     """
-    name = variable(recipe, "provider")
+    name = variable_name(recipe, "provider")
     if named := os.environ.get(name):
         if named not in list(Provider):
             raise UserError(
                 f"'{named}' is no provider", where=name, remedy=suggestion(named, list(Provider))
             )
         return _choice(recipe, Provider(named), f"set by {name}")
-    if wanted is not None:
-        return _choice(recipe, wanted, "requested")
+    if requested is not None:
+        return _choice(recipe, requested, "requested")
     if external_address(recipe) is not None:
-        return _choice(recipe, Provider.EXTERNAL, f"{variable(recipe, 'address')} is set")
-    if os.environ.get(variable(recipe, "bin")):
-        return _choice(recipe, Provider.LOCAL, f"{variable(recipe, 'bin')} is set")
+        return _choice(recipe, Provider.EXTERNAL, f"{variable_name(recipe, 'address')} is set")
+    if os.environ.get(variable_name(recipe, "bin")):
+        return _choice(recipe, Provider.LOCAL, f"{variable_name(recipe, 'bin')} is set")
     if recipe.image is None:
         why = "a program of this machine, since no container image of it is known"
         return replace(_choice(recipe, Provider.LOCAL, why), by_default=True)
@@ -94,20 +94,20 @@ def choose(recipe: Recipe, wanted: Provider | None = None) -> Choice:
     container = replace(_choice(recipe, Provider.DOCKER, why), by_default=True)
     if container.available.works is not False:
         return container
-    return _instead(recipe, container.available.reason)
+    return _program_choice(recipe, container.available.reason)
 
 
-def _instead(recipe: Recipe, reason: str) -> Choice:
+def _program_choice(recipe: Recipe, reason: str) -> ProviderChoice:
     """The program of this machine as the choice, if `reason` rules out a container."""
-    program = recipe.at_hand()
+    program = recipe.availability()
     if program.works is False:
         program = replace(program, reason=f"{program.reason}; nor in a container: {reason}")
     why = f"a program of this machine, since {reason}"
-    return Choice(Provider.LOCAL, why, program, by_default=True)
+    return ProviderChoice(Provider.LOCAL, why, program, by_default=True)
 
 
 def check_environment(
-    store: type[Store], wanted: Provider | None = None, *, existing: bool = False
+    store: type[Store], requested: Provider | None = None, *, existing: bool = False
 ) -> None:
     """Check, before anything is done, what the environment says of a store's server: the provider,
     the address, the secrets' files, the program and its version.
@@ -124,26 +124,26 @@ def check_environment(
         return
     secrets_of(recipe)
     external_address(recipe)
-    choice = choose(recipe, wanted)
+    choice = choose_provider(recipe, requested)
     if existing and choice.provider is not Provider.EXTERNAL:
         raise UserError(
             f"the collection of {store.name} is in a server that is not named",
-            remedy=f"set {variable(recipe, 'address')} to {_listed(recipe)}",
+            remedy=f"set {variable_name(recipe, 'address')} to {_address_format(recipe)}",
         )
 
 
-def _choice(recipe: Recipe, provider: Provider, why: str) -> Choice:
+def _choice(recipe: Recipe, provider: Provider, why: str) -> ProviderChoice:
     match provider:
         case Provider.EXTERNAL:
             _required_address(recipe)
-            return Choice(provider, why, Availability(True))
+            return ProviderChoice(provider, why, Availability(True))
         case Provider.LOCAL:
-            return Choice(provider, why, recipe.at_hand())
+            return ProviderChoice(provider, why, recipe.availability())
         case Provider.DOCKER:
-            return Choice(provider, why, docker.at_hand(recipe))
+            return ProviderChoice(provider, why, docker.image_availability(recipe))
 
 
-def provide(
+def make_server(
     recipe: Recipe,
     folder: Path,
     *,
@@ -152,7 +152,7 @@ def provide(
     cores: Sequence[int] = (),
     limits: Limits = Limits(),  # noqa: B008 - frozen
     progress: LineProgress = lambda line: None,
-    inside: Inside | None = None,
+    server_network: ServerNetwork | None = None,
     allow_exposed: bool = False,
     nodes: int = 1,
     hosts: Hosts | None = None,
@@ -161,24 +161,24 @@ def provide(
     """A server of this kind, not started yet.
 
     Args:
-        provider: the choice of `prepare`; by default that of `choose`.
+        provider: the choice of `prepare`; by default that of `choose_provider`.
         folder, log, cores, limits, progress, inside, allow_exposed: see `Local`.
         nodes: number of nodes; 1 is a single server. hosts: see `LocalCluster`; ignored by a server
             that forms no clusters. at: see `LocalCluster`; for programs of this machine.
 
     Raises:
-        UserError: it cannot listen `at` an address; see `choose`; or there is no cluster of this
-            kind, size and provider.
+        UserError: it cannot listen `at` an address; see `choose_provider`; or there is no cluster
+            of this kind, size and provider.
         NoProgram: there is no image of it.
     """
-    chosen = provider or choose(recipe).provider
+    chosen = provider or choose_provider(recipe).provider
     starts_at_address = chosen is Provider.LOCAL and recipe.cluster is not None
     if at is not None and not (chosen is Provider.EXTERNAL or starts_at_address):
         raise UserError(
             f"{recipe.name} listens on loopback alone when it is started here: other machines do"
             " not reach it",
             where="placement.client_machines",
-            remedy=f"start it yourself and give {variable(recipe, 'address')}"
+            remedy=f"start it yourself and give {variable_name(recipe, 'address')}"
             + ("" if chosen is Provider.LOCAL else ', or provider = "local"'),
         )
     match chosen:
@@ -194,7 +194,7 @@ def provide(
                 cores=cores,
                 limits=limits,
                 progress=progress,
-                inside=inside,
+                inside=server_network,
                 allow_exposed=allow_exposed,
             )
         case Provider.DOCKER:
@@ -211,18 +211,18 @@ def provide(
 
 
 def prepare(
-    recipe: Recipe, progress: LineProgress, wanted: Provider | None = None, *, nodes: int = 1
-) -> Choice:
-    """Fetch what a server, or a cluster of several nodes, needs, so that the server of `provide`
-    can start at once.
+    recipe: Recipe, progress: LineProgress, requested: Provider | None = None, *, nodes: int = 1
+) -> ProviderChoice:
+    """Fetch what a server, or a cluster of several nodes, needs. Afterwards the server of
+    `make_server` can start at once.
 
     If nobody asked for a container and the image cannot be pulled, the program of this machine is
     chosen instead; `progress` gets a line that says so.
 
     Raises:
-        NoProgram: its program or image is not available here. UserError: see `choose`.
+        NoProgram: its program or image is not available here. UserError: see `choose_provider`.
     """
-    choice = choose(recipe, wanted)
+    choice = choose_provider(recipe, requested)
     if choice.provider is Provider.DOCKER:
         try:
             docker.pull(recipe, progress)
@@ -230,9 +230,9 @@ def prepare(
             if not choice.by_default:
                 raise NoProgram(
                     f"{error}; use a program of this machine: --provider local, or "
-                    f"{variable(recipe, 'provider')}=local"
+                    f"{variable_name(recipe, 'provider')}=local"
                 ) from error
-            choice = _instead(recipe, str(error))
+            choice = _program_choice(recipe, str(error))
             progress(f"{recipe.name}: {error}; a program of this machine is used instead")
     if choice.provider is Provider.LOCAL:
         if choice.available.works is False:
@@ -240,19 +240,19 @@ def prepare(
         recipe.program(progress)
         if nodes > 1 and recipe.cluster is not None:
             for service in recipe.cluster.services:
-                recipe_at(service, HOST).program(progress)
+                service_recipe(service, HOST).program(progress)
     return choice
 
 
 @contextmanager
-def serving(store: type[Store], folder: Path) -> Iterator[Address | None]:
+def server_address(store: type[Store], folder: Path) -> Iterator[Address | None]:
     """The address of a server for `store` that runs while the block lasts; None if it needs
     none."""
     recipe = recipe_of(store)
     if recipe is None:
         yield None
         return
-    with provide(recipe, folder) as server:
+    with make_server(recipe, folder) as server:
         yield server.address
 
 
@@ -263,24 +263,24 @@ def external_address(recipe: Recipe) -> Address | None:
     Raises:
         UserError: the address is invalid, or a secret's file cannot be read.
     """
-    name = variable(recipe, "address")
+    name = variable_name(recipe, "address")
     text = os.environ.get(name)
     if not text:
         return None
-    listed = _listed(recipe)
+    listed = _address_format(recipe)
     if "@" in text or "://" in text:  # not repeated, since messages are stored
-        secret = variable(recipe, recipe.secrets[-1]) if recipe.secrets else ""
+        secret = variable_name(recipe, recipe.secrets[-1]) if recipe.secrets else ""
         own = f"; secrets go into variables of their own, such as {secret} or {secret}_FILE"
         raise UserError(
             "an address is neither a URL, nor holds a user or a password",
             where=name,
             remedy=f"give {listed}" + own * bool(secret),
         )
-    nodes = tuple(_parsed(recipe, one.strip(), name, listed) for one in text.split(";"))
+    nodes = tuple(_parse_address(recipe, one.strip(), name, listed) for one in text.split(";"))
     return nodes[0] if len(nodes) == 1 else replace(nodes[0], nodes=nodes)
 
 
-def _parsed(recipe: Recipe, text: str, name: str, listed: str) -> Address:
+def _parse_address(recipe: Recipe, text: str, name: str, listed: str) -> Address:
     host, _, pairs = text.partition(":") if not text.startswith("[") else text.rpartition(":")
     if pairs.isdigit() and len(recipe.public) == 1:
         pairs = f"{recipe.public[0]}={pairs}"
@@ -309,7 +309,7 @@ def _tls(recipe: Recipe) -> tuple[bool, Path | None]:
     Raises:
         UserError: the variable names neither, or the server's clients here do not support TLS.
     """
-    name = variable(recipe, "tls")
+    name = variable_name(recipe, "tls")
     text = os.environ.get(name, "off")
     if text == "off":
         return False, None
@@ -331,11 +331,11 @@ def _required_address(recipe: Recipe) -> Address:
         return address
     raise UserError(
         f"{recipe.name} is to be external, and its address is not set",
-        remedy=f"set {variable(recipe, 'address')} to {_listed(recipe)}",
+        remedy=f"set {variable_name(recipe, 'address')} to {_address_format(recipe)}",
     )
 
 
-def _listed(recipe: Recipe) -> str:
+def _address_format(recipe: Recipe) -> str:
     """The form of an address, for messages."""
     if len(recipe.public) == 1:
         return "HOST:PORT"
@@ -348,7 +348,7 @@ def secrets_of(recipe: Recipe) -> dict[str, str]:
     Raises:
         UserError: a secret's file cannot be read.
     """
-    found = {secret: secret_value(variable(recipe, secret)) for secret in recipe.secrets}
+    found = {secret: secret_value(variable_name(recipe, secret)) for secret in recipe.secrets}
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -1,4 +1,4 @@
-"""Tells whether a server reacts on a port, whatever protocol it speaks.
+"""A program that says whether a server reacts on a port, whatever its protocol.
 
     python -I -S reaction.py HOST PORT…
 
@@ -17,17 +17,17 @@ from collections.abc import Iterable
 REACTS_S = 5.0
 #: Seconds that the rest of its answer may take, and how much of it is read at once.
 _REST_S, _ANSWER_BYTES = 0.5, 65_536
-#: What every protocol answers, or hangs up on.
+#: Bytes that every protocol answers, or hangs up on.
 _GREETING = b"GET / HTTP/1.0\r\n\r\n"
 
 
-def any_reacts(host: str, ports: Iterable[int]) -> bool:
+def is_any_reacting(host: str, ports: Iterable[int]) -> bool:
     """True if the server on one of the ports answers or hangs up. For a stopped process the kernel
     still accepts connections, but nothing answers."""
-    return any(_reacts(host, port) for port in ports)
+    return any(_is_reacting(host, port) for port in ports)
 
 
-def _reacts(host: str, port: int) -> bool:
+def _is_reacting(host: str, port: int) -> bool:
     try:
         with socket.create_connection((host, port), REACTS_S) as connection:
             connection.sendall(_GREETING)
@@ -46,4 +46,4 @@ def _reacts(host: str, port: int) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if any_reacts(sys.argv[1], map(int, sys.argv[2:])) else 1)
+    sys.exit(0 if is_any_reacting(sys.argv[1], map(int, sys.argv[2:])) else 1)

@@ -10,7 +10,7 @@ from typing import Any
 
 from vectrial.model.store import Address
 from vectrial.servers.base import NotReady, Recipe
-from vectrial.servers.local import refused
+from vectrial.servers.local import refused_error
 
 _ANSWER_S = 5.0
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
@@ -44,7 +44,7 @@ def http_ready(
             if answer.status == _FORBIDDEN and weak_role:
                 return None
             if answer.status in (_UNAUTHORIZED, _FORBIDDEN):
-                raise refused(recipe, address, f"{path} answers {answer.status}")
+                raise refused_error(recipe, address, f"{path} answers {answer.status}")
             if answer.status != 200:
                 raise NotReady(f"{path} answers {answer.status}")
         return json.loads(body)

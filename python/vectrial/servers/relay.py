@@ -1,9 +1,9 @@
-"""Carries connections from sockets that others made to ports of the network that this runs in.
+"""A program that relays connections from given sockets to ports of the network that it runs in.
 
     python -I relay.py '{"listens": {SOCKET: PORT, …}}'
 
 listens: descriptors of listening sockets, and the ports on 127.0.0.1 that their connections go to.
-It ends when its standard input does. A connection that cannot go on is reset.
+It ends with its standard input. A connection that fails is reset.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Servers that stay up until they are ended, and the notes about them.
 
-Each is held by a process of ours, which starts it, notes it in `home()/up/<store>.json`, and ends
-it when it is asked to end. A note names that process by its id and the time it began, so that
-another one that got the same id later is never taken for it.
+A process of ours holds each server: it starts the server, writes a note to
+`home()/up/<store>.json`, and ends the server on request. The note has the id and the start time of
+that process, so that a later process with the same id is not mistaken for it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from vectrial.model.errors import UserError
 from vectrial.model.placement import Limits, Provider
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
-from vectrial.servers.account import let_pass
+from vectrial.servers.account import allow_passage
 from vectrial.servers.base import External, Recipe, Server, ServerError
 from vectrial.servers.cluster import clustering
-from vectrial.servers.local import variable
+from vectrial.servers.local import variable_name
 from vectrial.servers.managed_process import secret_file
-from vectrial.servers.namespaces import no_network
-from vectrial.servers.provide import prepare, provide
+from vectrial.servers.namespaces import why_no_network
+from vectrial.servers.provide import make_server, prepare
 from vectrial.util import interrupts, paths
 from vectrial.util.process import same_process
 
@@ -68,7 +68,7 @@ class RunningServer:
         """True if the server answers."""
         return bool(self.ports)
 
-    def listed(self) -> str:
+    def address_text(self) -> str:
         """The address, or the addresses of the nodes, in the format of the environment variable."""
         nodes = self.nodes or ({"host": self.host, "ports": self.ports},)
         return ";".join(
@@ -77,13 +77,13 @@ class RunningServer:
         )
 
 
-class Up(External):
+class UpServer(External):
     """A server that `vectrial up` started on this machine. It is left alone like any external
     server, but measured like one that a run starts itself."""
 
-    def __init__(self, recipe: Recipe, address: Address, noted: RunningServer) -> None:
+    def __init__(self, recipe: Recipe, address: Address, note: RunningServer) -> None:
         super().__init__(recipe, address)
-        self._noted = noted
+        self._noted = note
 
     def processes(self) -> Mapping[str, int]:
         """Processes that still run."""
@@ -93,7 +93,7 @@ class Up(External):
     def data_dirs(self) -> tuple[Path, ...]:
         return tuple(map(Path, self._noted.data_dirs))
 
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         return _holder(self._noted) is not None
 
     def facts(self) -> Mapping[str, Any]:
@@ -101,22 +101,22 @@ class Up(External):
         return {**facts, "program": f"{facts.get('program', '')}, started by `vectrial up`"}
 
 
-def if_up(recipe: Recipe, server: Server) -> Server:
-    """The server, as an `Up` if it is external and `vectrial up` started it on this machine: it can
-    then be measured."""
+def as_up_server(recipe: Recipe, server: Server) -> Server:
+    """The server, as an `UpServer` if it is external and `vectrial up` started it on this machine:
+    its usage can then be measured."""
     if not isinstance(server, External):
         return server
     address = server.address
-    places = [_place(node.host, node.ports) for node in address.nodes or (address,)]
+    places = [_endpoint(node.host, node.ports) for node in address.nodes or (address,)]
     for one in running_servers():
         nodes = one.nodes or ({"host": one.host, "ports": one.ports},)
-        its_own = [_place(node["host"], node["ports"]) for node in nodes]
+        its_own = [_endpoint(node["host"], node["ports"]) for node in nodes]
         if one.ready and one.processes and its_own == places:
-            return Up(recipe, address, one)
+            return UpServer(recipe, address, one)
     return server
 
 
-def _place(host: str, ports: Mapping[str, int]) -> tuple[str, frozenset[tuple[str, int]]]:
+def _endpoint(host: str, ports: Mapping[str, int]) -> tuple[str, frozenset[tuple[str, int]]]:
     return "127.0.0.1" if host == "localhost" else host, frozenset(ports.items())
 
 
@@ -146,7 +146,7 @@ def running_servers() -> list[RunningServer]:
 def run_foreground(
     store: str,
     recipe: Recipe,
-    wanted: Provider | None,
+    provider: Provider | None,
     *,
     data: Path | None,
     limits: Limits,
@@ -158,9 +158,9 @@ def run_foreground(
     """Start a server, call `ready`, and hold the server until this process is interrupted.
 
     Args:
-        store: the store that uses it. wanted: see `choose`.
+        store: the store that uses it. provider: see `choose`.
         data: folder for its data, which stays; by default data is discarded.
-        allow_exposed: see `Local`. nodes: see `provide`.
+        allow_exposed: see `Local`. nodes: see `make_server`.
 
     Raises:
         UserError: a server is up already, or it runs elsewhere. ServerError: it cannot be obtained,
@@ -169,11 +169,11 @@ def run_foreground(
     _refuse_second(store)
     if nodes != 1:
         clustering(recipe, nodes)
-    choice = prepare(recipe, progress, wanted, nodes=nodes)
+    choice = prepare(recipe, progress, provider, nodes=nodes)
     if choice.provider is Provider.EXTERNAL:
         raise UserError(
             f"{store} runs elsewhere: {choice.why}",
-            remedy=f"--provider local, or unset {variable(recipe, 'address')}",
+            remedy=f"--provider local, or unset {variable_name(recipe, 'address')}",
         )
     progress(f"{store}: starting it by provider '{choice.provider}': {choice.why}")
     place = data or folder() / store
@@ -182,7 +182,7 @@ def run_foreground(
     if data is None:
         shutil.rmtree(place, ignore_errors=True)
     log.parent.mkdir(parents=True, exist_ok=True)
-    let_pass(log.parent)
+    allow_passage(log.parent)
     log.unlink(missing_ok=True)
     me = psutil.Process()
     one = RunningServer(
@@ -190,7 +190,7 @@ def run_foreground(
     )
     try:
         _reserve(note, one)
-        server = provide(
+        server = make_server(
             recipe,
             place,
             provider=choice.provider,
@@ -208,7 +208,9 @@ def run_foreground(
                 ports=dict(address.ports),
                 secrets={name: str(secret_file(place, name)) for name in address.secrets},
                 nodes=server.nodes(),
-                processes={name: (pid, _began(pid)) for name, pid in server.processes().items()},
+                processes={
+                    name: (pid, _start_time(pid)) for name, pid in server.processes().items()
+                },
                 data_dirs=[str(one) for one in server.data_dirs()],
                 facts=dict(server.facts()),
             )
@@ -219,12 +221,12 @@ def run_foreground(
                 progress(f"{store}: {line}")
             ready(one)
             try:
-                while server.lives():
+                while server.is_alive():
                     time.sleep(_POLL_S)
                     interrupts.check()  # looking at processes may have swallowed one
             except KeyboardInterrupt:
                 if data is not None:  # it may have something to write
-                    interrupts.allow(recipe.stop_s + _SPARE_S)
+                    interrupts.allow_cleanup(recipe.stop_s + _SPARE_S)
                     server.stop()
                 raise
             raise ServerError(f"{store} ended by itself; its log is {log}")
@@ -243,7 +245,7 @@ def warnings(recipe: Recipe, provider: Provider) -> list[str]:
     if not generated:
         lines.append("it asks for no password: every user of this machine can use it")
     if provider is Provider.LOCAL and recipe.exposed:
-        if why := no_network():
+        if why := why_no_network():
             lines.append(f"others on the network can reach it ({why})")
         else:
             lines.append(
@@ -253,13 +255,13 @@ def warnings(recipe: Recipe, provider: Provider) -> list[str]:
     return lines
 
 
-def stop(one: RunningServer, stop_s: float) -> bool:
+def stop(server: RunningServer, stop_s: float) -> bool:
     """Stop a server that is up, through the process that holds it; False if it had already ended.
 
     Raises:
         ServerError: that process did not end in time.
     """
-    process = _holder(one)
+    process = _holder(server)
     if process is None:
         return False
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -267,17 +269,17 @@ def stop(one: RunningServer, stop_s: float) -> bool:
     try:
         process.wait(stop_s + _SPARE_S)
     except psutil.TimeoutExpired as error:
-        raise ServerError(f"{one.store} did not end; process {one.pid} holds it") from error
+        raise ServerError(f"{server.store} did not end; process {server.pid} holds it") from error
     return True
 
 
-def _holder(one: RunningServer) -> psutil.Process | None:
+def _holder(server: RunningServer) -> psutil.Process | None:
     """The process that holds a server; None if it has ended, even if another process now has its
     id."""
-    return same_process(one.pid, one.began)
+    return same_process(server.pid, server.began)
 
 
-def _began(pid: int) -> float:
+def _start_time(pid: int) -> float:
     """Start time of a process; 0 if it has ended."""
     try:
         return psutil.Process(pid).create_time()
@@ -290,18 +292,18 @@ def _refuse_second(store: str) -> None:
         if one.store == store:
             raise UserError(
                 f"{store} is {'up' if one.ready else 'starting'} already"
-                + (f", at {one.listed()}" if one.ready else ""),
+                + (f", at {one.address_text()}" if one.ready else ""),
                 remedy=f"end it with: vectrial down {store}",
             )
 
 
-def _reserve(note: Path, one: RunningServer) -> None:
+def _reserve(note: Path, server: RunningServer) -> None:
     """Write the note that a server is about to be up; there must be none yet."""
     try:
         with note.open("x") as file:
-            json.dump(asdict(one), file)
+            json.dump(asdict(server), file)
     except FileExistsError as error:
-        raise UserError(f"{one.store} is being started already") from error
+        raise UserError(f"{server.store} is being started already") from error
 
 
 def _forget(note: Path, pid: int) -> None:

@@ -1,5 +1,4 @@
-"""Servers that the nodes of a cluster need beside one another: a metadata store, a log, an object
-store."""
+"""Servers that the nodes of a cluster depend on: a metadata store, a log, an object store."""
 
 from __future__ import annotations
 
@@ -10,12 +9,12 @@ from pathlib import Path
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import Recipe, Server
-from vectrial.servers.inside import Inside
 from vectrial.servers.local import Local, free_ports
 from vectrial.servers.namespaces import Network
+from vectrial.servers.server_network import ServerNetwork
 
 
-class Services:
+class ClusterServices:
     """Servers that are started before a cluster's nodes, and ended after them.
 
     Args:
@@ -42,7 +41,7 @@ class Services:
             ServerError: a service does not start.
         """
         for reference in self._references:
-            recipe = recipe_at(reference, host)
+            recipe = service_recipe(reference, host)
             if recipe.name not in self._ports:
                 numbers = free_ports(len(recipe.ports))
                 self._ports[recipe.name] = dict(zip(recipe.ports, numbers, strict=True))
@@ -51,7 +50,7 @@ class Services:
                 self._folder / recipe.name,
                 cores=self._cores,
                 progress=self._progress,
-                inside=None if network is None else Inside(network, reference),
+                server_network=None if network is None else ServerNetwork(network, reference),
                 ports=self._ports[recipe.name],
                 host=host,
             )
@@ -76,9 +75,9 @@ class Services:
         """Data folders of the services."""
         return tuple(one for server in self._running.values() for one in server.data_dirs())
 
-    def lives(self) -> bool:
+    def is_alive(self) -> bool:
         """True if no service has ended."""
-        return all(server.lives() for server in self._running.values())
+        return all(server.is_alive() for server in self._running.values())
 
     def pause(self, *, on: bool) -> None:
         """Pause all services, or resume them."""
@@ -96,7 +95,7 @@ class Services:
             server.stop()
 
 
-def recipe_at(reference: str, host: str) -> Recipe:
+def service_recipe(reference: str, host: str) -> Recipe:
     """The recipe that the function `reference` ("module:name") makes for an address."""
     module, _, name = reference.partition(":")
     made: Recipe = getattr(importlib.import_module(module), name)(host)

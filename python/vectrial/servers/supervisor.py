@@ -101,14 +101,14 @@ def main(
 def end_descendants() -> None:
     """Kill every descendant of this process, until there is none."""
     me = psutil.Process()
-    while found := [one for one in me.children(recursive=True) if _runs(one)]:
+    while found := [one for one in me.children(recursive=True) if _is_running(one)]:
         for one in found:
             with contextlib.suppress(psutil.NoSuchProcess):
                 one.kill()
         psutil.wait_procs(found, timeout=1.0)
 
 
-def _runs(process: psutil.Process) -> bool:
+def _is_running(process: psutil.Process) -> bool:
     try:
         return process.status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:  # ended, and waited for by its own parent

@@ -1,10 +1,10 @@
 """Difference between two sides, judged by their repeats.
 
 The unit is the repeat: the requests of one repeat share a server, an index and a minute of the
-machine, so that a million of them are still one look. Repeats are compared as logarithms, whose
-difference is a ratio, by Student's t: in pairs where repeat i of both sides was measured side by
-side, after Welch (1947) where it was not, and by analysis of covariance where it is known how fast
-the machine was in each of them.
+machine, so a million of them are still one observation. The logarithms of repeats are compared,
+since their difference is a ratio, by Student's t: in pairs if repeat i of both sides was measured
+side by side, otherwise after Welch (1947), or by analysis of covariance if the machine's speed in
+each repeat is known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from vectrial.stats import student
 from vectrial.stats.intervals import LEAST_REPEATS
 
-#: How often a comparison may be alarmed, over all its cells, where nothing differs.
+#: Share of comparisons that may raise an alarm, over all cells, although nothing differs.
 ALPHA = 0.05
 #: The chance with which the minimum effect would have been found.
 POWER = 0.8
@@ -77,7 +77,7 @@ class Effect:
         return shift >= shown or within <= limit
 
 
-def unpaired(a: Sequence[float], b: Sequence[float]) -> Effect:
+def unpaired_effect(a: Sequence[float], b: Sequence[float]) -> Effect:
     """Effect of two groups of repeats that were measured at different times; Welch's t.
 
     Raises:
@@ -92,11 +92,11 @@ def unpaired(a: Sequence[float], b: Sequence[float]) -> Effect:
     return effect_of(float(np.mean(logs_b) - np.mean(logs_a)), math.sqrt(total), df, paired=False)
 
 
-def paired(a: Sequence[float], b: Sequence[float]) -> Effect:
+def paired_effect(a: Sequence[float], b: Sequence[float]) -> Effect:
     """Effect of repeats whose i-th values were measured side by side; t of differences.
 
     Raises:
-        ValueError: see `unpaired`; or the sides are not equally long.
+        ValueError: see `unpaired_effect`; or the sides are not equally long.
     """
     logs_a, logs_b = _logs(a), _logs(b)
     if len(logs_a) != len(logs_b):
@@ -106,7 +106,7 @@ def paired(a: Sequence[float], b: Sequence[float]) -> Effect:
     return effect_of(float(np.mean(apart)), se, float(len(apart) - 1), paired=True)
 
 
-def at_equal_pace(
+def pace_corrected_effect(
     a: Sequence[float],
     b: Sequence[float],
     pace_a: Sequence[float],
@@ -123,7 +123,7 @@ def at_equal_pace(
             both sides, in any unit.
 
     Raises:
-        ValueError: see `unpaired`; or a side has not as many paces as repeats.
+        ValueError: see `unpaired_effect`; or a side has not as many paces as repeats.
     """
     y, x = (_logs(a), _logs(b)), (_logs(pace_a), _logs(pace_b))
     if any(len(one) != len(other) for one, other in zip(y, x, strict=True)):
@@ -133,7 +133,7 @@ def at_equal_pace(
         for other in (x, y)
     )
     if xx <= 1e-18:  # the same pace every time: there is nothing to take away
-        return unpaired(a, b)
+        return unpaired_effect(a, b)
     slope, apart = xy / xx, float(x[1].mean() - x[0].mean())
     df = float(len(a) + len(b) - 3)
     # Of the residuals themselves: a difference of sums is rounding where the model fits exactly.
@@ -183,7 +183,7 @@ def effect_of(shift: float, se: float, df: float, *, paired: bool) -> Effect:
         ratio = _ratio(shift) if abs(shift) > 1e-12 else 1.0
         return Effect(ratio, ratio, ratio, 1.0 if ratio == 1 else 0.0, 0.0, df, paired)
     half = student.quantile(1 - ALPHA / 2, df) * se
-    p = 2 * student.below(-abs(shift) / se, df)
+    p = 2 * student.probability_below(-abs(shift) / se, df)
     return Effect(_ratio(shift), _ratio(shift - half), _ratio(shift + half), p, se, df, paired)
 
 

@@ -182,7 +182,7 @@ class Growth:
         """The growth with errors that a prior moderates: see `prior_of`."""
         return replace(self, fits=tuple(fit.moderated(prior) for fit in self.fits))
 
-    def at(self, rows: float, widening: float = 1.0) -> Forecast:
+    def forecast(self, rows: float, widening: float = 1.0) -> Forecast:
         """The forecast at a number of rows.
 
         widening: factor on the logarithmic width of the interval; see `widening`.
@@ -210,7 +210,7 @@ class Growth:
 
         def share_below(value: float) -> float:
             return math.fsum(
-                weight * student.below((value - centre) / error, fit.freedom)
+                weight * student.probability_below((value - centre) / error, fit.freedom)
                 for weight, fit, (centre, error) in zip(self.weights, self.fits, parts, strict=True)
             )
 
@@ -252,9 +252,9 @@ def growth(sizes: SizedValues, laws: Sequence[Law], drift: float = 0.0) -> Growt
         raise ValueError("a forecast needs laws")
     checks = []
     for fitted in range(_FITTED, len(sizes.rows)):
-        before = _weighted(sizes.first(fitted), laws, (), drift)
-        checks.append((before.at(float(sizes.rows[fitted])), float(sizes.values[fitted])))
-    return _weighted(sizes, laws, checks, drift)
+        before = _weigh_laws(sizes.first(fitted), laws, (), drift)
+        checks.append((before.forecast(float(sizes.rows[fitted])), float(sizes.values[fitted])))
+    return _weigh_laws(sizes, laws, checks, drift)
 
 
 def exact_growth(sizes: SizedValues, law: Law) -> Growth | None:
@@ -286,7 +286,7 @@ def _exp(value: float) -> float:
     return math.exp(max(-_MOST_LOG, min(value, _MOST_LOG)))
 
 
-def _weighted(
+def _weigh_laws(
     sizes: SizedValues,
     laws: Sequence[Law],
     checks: Sequence[tuple[Forecast, float]],

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vectrial._engine import histogram_merge, histogram_quantiles
 
-#: From this many repeats on their range is reported as an interval; with fewer there is none.
+#: Least number of repeats whose range is reported as an interval.
 LEAST_REPEATS = 3
 #: Up to this many values the bootstrap 95 % interval of the median is their range: more than 2.5 %
 #: of the resamples of five have the least value three times or more (5.8 %), of six 0.9 %.
@@ -95,7 +95,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[
     sample = np.sort(np.asarray(values, dtype=np.float64))
     below, above = (sample[places] for places in _middles(len(sample)))
     # Halves, since the sum may overflow; a half of the least number above zero is zero.
-    return _middle(np.clip(below / 2 + above / 2, below, above), confidence)
+    return _middle_bounds(np.clip(below / 2 + above / 2, below, above), confidence)
 
 
 def pooled_interval(
@@ -121,7 +121,7 @@ def pooled_interval(
     merged: dict[tuple[int, ...], float] = {}
     for row in {*drawn, tuple(range(n))}:
         merged[row] = _quantile_of([histograms[i] for i in row], quantile)
-    low, high = _middle(np.array([merged[row] for row in drawn]), confidence)
+    low, high = _middle_bounds(np.array([merged[row] for row in drawn]), confidence)
     return merged[tuple(range(n))], low, high
 
 
@@ -129,7 +129,7 @@ def _quantile_of(parts: list[bytes], quantile: float) -> float:
     return histogram_quantiles(histogram_merge(parts), [quantile])[0]
 
 
-def _middle(found: NDArray[np.float64], confidence: float) -> tuple[float, float]:
+def _middle_bounds(found: NDArray[np.float64], confidence: float) -> tuple[float, float]:
     """Bounds of the middle `confidence` share of the resampled figures."""
     low, high = np.sort(found)[list(_ranks(len(found), confidence))]
     return float(low), float(high)

@@ -1,4 +1,4 @@
-"""Whether so few samples can hold a quantile: the one rule for every figure that is one."""
+"""The rule for how many samples a quantile needs, for every figure that is a quantile."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Quantile:
 
 
 _NAMES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
-#: What is sampled, and what counts it. Of a load the latencies are of batches, `count` is of rows.
+#: The counts of samples for each sampled quantity. In a load, latencies are those of batches.
 _COUNTS = {
     "latency": ("count", "batches"),
     "service": ("count",),
@@ -76,11 +76,11 @@ QUANTILES: Mapping[str, Quantile] = {
     for sampled, counts in _COUNTS.items()
     for name, at in _NAMES.items()
 }
-#: Those of latency, as numbers.
+#: Quantiles of latency, as numbers.
 LATENCY: Mapping[str, float] = {f"latency_{name}": at for name, at in _NAMES.items()}
 
 
-def lacking(figures: Mapping[str, float | None]) -> dict[str, str]:
+def unsupported_quantiles(figures: Mapping[str, float | None]) -> dict[str, str]:
     """Reasons why quantiles among the figures of a phase say nothing, by metric. A quantile with an
     unknown number of samples is not faulted."""
     reasons = {}
@@ -93,7 +93,9 @@ def lacking(figures: Mapping[str, float | None]) -> dict[str, str]:
     return reasons
 
 
-def at_most(figures: Mapping[str, float | None], quantile: float) -> tuple[str, float] | None:
+def highest_percentile(
+    figures: Mapping[str, float | None], quantile: float
+) -> tuple[str, float] | None:
     """The highest known percentile of latency up to `quantile`, as its label and microseconds: a
     bound that it exceeds, higher percentiles exceed too. None if none is known."""
     for name, at in sorted(LATENCY.items(), key=lambda one: -one[1]):
@@ -105,6 +107,6 @@ def at_most(figures: Mapping[str, float | None], quantile: float) -> tuple[str, 
 
 def withhold(phase: Phase) -> None:
     """Replace quantiles of a phase that have too few samples by the reason."""
-    reasons = lacking(phase.metrics)
+    reasons = unsupported_quantiles(phase.metrics)
     phase.metrics |= dict.fromkeys(reasons)
     phase.missing |= reasons

@@ -10,7 +10,7 @@ def quantile(probability: float, df: float) -> float:
     return float(special.stdtrit(df, probability))
 
 
-def below(value: float, df: float) -> float:
+def probability_below(value: float, df: float) -> float:
     """Probability that Student's t is below this value, with `df` degrees of freedom."""
     from scipy import special  # every command imports this file, and few need it
 

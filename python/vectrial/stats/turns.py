@@ -22,14 +22,14 @@ from vectrial.stats.effects import ALPHA, Effect, effect_of
 
 #: Share of the rounds that is cut off at each end: Yuen (1974) recommends it.
 TRIM = 0.2
-#: Rounds are joined to so many batches at most, of so many rounds at least, whose means hardly
-#: depend on one another; and to so many batches at least, fewer of which have no spread.
+#: Most batches that rounds are joined to; least rounds of a batch, so that means of batches hardly
+#: depend on one another; and least batches, since fewer have no spread.
 MOST_BATCHES, BATCH_ROUNDS, LEAST_BATCHES = 20, 5, 4
 #: Fewer rounds say nothing.
 LEAST_ROUNDS = BATCH_ROUNDS * LEAST_BATCHES
-#: Fewer loads than so many say nothing of the store.
+#: Least number of loads that say something of the store.
 LEAST_LOADS = 3
-#: A ratio of quantiles is drawn anew so many times.
+#: Number of resamples of a ratio of quantiles, and their seed.
 _RESAMPLES, _SEED = 2000, 20_260_102
 #: Batches after which an interval that holds at every moment is narrowest.
 _NARROWEST = 20
@@ -79,7 +79,7 @@ def estimate(values: _Floats) -> Estimate:
     return Estimate(mean, se, float(batches - 1), n, batches)
 
 
-def joined(loads: Sequence[Estimate]) -> Effect:
+def measured_loads_effect(loads: Sequence[Estimate]) -> Effect:
     """B over A for exactly the loads that were measured: their mean, with the errors of their
     rounds alone. The effect says nothing about another load.
 
@@ -111,7 +111,7 @@ class Prior:
 NO_PRIOR = Prior()
 
 
-def of_the_store(loads: Sequence[Estimate], prior: Prior = NO_PRIOR) -> Effect:
+def store_effect(loads: Sequence[Estimate], prior: Prior = NO_PRIOR) -> Effect:
     """B over A as stores: by the load, Student's t with a variance that is moderated by a prior
     (Smyth 2004, equation 2). The variance is never less than what the rounds alone imply.
 
@@ -174,7 +174,7 @@ def _trigamma_inverse(value: float) -> float:
 # -- looked at as often as one likes -----------------------------------------------------------
 
 
-def at_every_moment(found: Estimate, alpha: float = ALPHA) -> tuple[float, float] | None:
+def anytime_interval(mean: Estimate, alpha: float = ALPHA) -> tuple[float, float] | None:
     """The interval around a mean that holds at every moment at once, however often and for whatever
     reason one looks: the chance that it ever misses is about `alpha`.
 
@@ -182,7 +182,7 @@ def at_every_moment(found: Estimate, alpha: float = ALPHA) -> tuple[float, float
     theorem 2.2) over batches, with Student's t for the normal distribution. None while there are
     too few batches.
     """
-    t = found.n / BATCH_ROUNDS
+    t = mean.n / BATCH_ROUNDS
     if t < _LEAST_LOOKED_AT:
         return None
     # Narrowest at about `_NARROWEST` batches (ibid., appendix B.2).
@@ -191,8 +191,8 @@ def at_every_moment(found: Estimate, alpha: float = ALPHA) -> tuple[float, float
     # In standard errors of the mean: that of one batch is √t times as large.
     wide = math.sqrt(grown / (t * rho2) * math.log(grown / alpha**2))
     # The error is itself an estimate: Student's t where the tail of the normal is as thin.
-    half = student.quantile(1 - student.below(-wide, _NORMAL), found.df) * found.se
-    return found.mean - half, found.mean + half
+    half = student.quantile(1 - student.probability_below(-wide, _NORMAL), mean.df) * mean.se
+    return mean.mean - half, mean.mean + half
 
 
 def level_of_look(look: int, alpha: float = ALPHA) -> float:
@@ -211,7 +211,7 @@ Batches = Sequence[Sequence[bytes]]
 Weighted = Sequence[tuple[float, Batches]]
 
 
-def quantiles_apart(a: Weighted, b: Weighted, at: float) -> Estimate:
+def log_quantile_ratio(a: Weighted, b: Weighted, quantile: float) -> Estimate:
     """The logarithm of B over A of a quantile of latency, over all slices pooled.
 
     The unit of resampling is the batch of neighbouring rounds, drawn as a whole for all arms at
@@ -219,8 +219,8 @@ def quantiles_apart(a: Weighted, b: Weighted, at: float) -> Estimate:
     requests of a moment come together, and on both sides.
 
     Args:
-        a, b: the arms of each side, all with as many batches, none of them empty. at: the quantile,
-            between 0 and 1.
+        a, b: the arms of each side, all with as many batches, none of them empty.
+        quantile: the quantile, between 0 and 1.
 
     Raises:
         ValueError: too few batches, or not as many of each arm.
@@ -236,7 +236,7 @@ def quantiles_apart(a: Weighted, b: Weighted, at: float) -> Estimate:
     times = np.vstack([np.ones(batches, np.int64), times])
     found = np.zeros(len(times))
     for weight, upto, number in counts:
-        found += weight * np.log(_quantiles(times, upto, number, at))
+        found += weight * np.log(_quantiles(times, upto, number, quantile))
     # A bootstrap over n units gives n - 1 of n parts of the variance.
     se = float(found[1:].std()) * math.sqrt(batches / (batches - 1))
     rounds = sum(len(batch) for batch in signed[0][1])
@@ -255,7 +255,7 @@ def _counts(batches: Batches) -> tuple[_Floats, _Floats]:
 
 
 def _quantiles(times: NDArray[np.int64], bounds: _Floats, counts: _Floats, at: float) -> _Floats:
-    """Quantiles (r,) of r resamples that take each batch so many times (r, n)."""
+    """Quantiles (r,) of r resamples; `times` (r, n) is how often each of them takes each batch."""
     upto = np.cumsum(times @ counts, axis=1)
     wanted = np.maximum(1.0, np.ceil(at * upto[:, -1:]))
     found: _Floats = bounds[(upto >= wanted).argmax(axis=1)]

@@ -1,7 +1,7 @@
 """Verdicts on two sides by their repeats: better, worse, tie, or undecided.
 
-All that is asked at once is one family: the chance that anything in it is called better or worse
-where nothing differs is at most `ALPHA`. A tie is a claim of its own: the whole interval of the
+All comparisons made at once are one family: if nothing differs, the chance that any of them is
+called better or worse is at most `ALPHA`. A tie is a claim of its own: the whole interval of the
 difference lies within the threshold.
 """
 
@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from vectrial.stats.effects import ALPHA, POWER, Effect, holm, unpaired
+from vectrial.stats.effects import ALPHA, POWER, Effect, holm, unpaired_effect
 
 #: Least difference that is called one, as a share, unless another is asked for.
 THRESHOLD = 0.05
 
-#: More repeats, or rounds of turns, than so many are not advised; rounds are advised in steps.
+#: Most repeats and rounds of turns that are advised, and the step in which rounds are advised.
 MOST_REPEATS, _MOST_ROUNDS, _ROUNDS = 100, 2_000, 20
 
 
@@ -51,7 +51,7 @@ class Evidence:
     by_round: bool = False
 
     @property
-    def side(self) -> VerdictKind:
+    def direction(self) -> VerdictKind:
         """Better or worse, according to B as measured."""
         more = self.effect.ratio > 1
         return VerdictKind.BETTER if more == self.higher_is_better else VerdictKind.WORSE
@@ -61,10 +61,10 @@ class Evidence:
         """The p-value of no difference: the largest of all cases; 1 if their directions differ."""
         effects = (self.effect, *self.bounds)
         apart = min(e.ratio for e in effects) < 1 < max(e.ratio for e in effects)
-        return 1.0 if apart or self.side in self.open else max(e.p for e in effects)
+        return 1.0 if apart or self.direction in self.open else max(e.p for e in effects)
 
     @property
-    def least(self) -> float:
+    def smallest_change(self) -> float:
         """The smallest change of all cases, as a share of A without its sign."""
         return min(abs(e.ratio - 1) for e in (self.effect, *self.bounds))
 
@@ -99,52 +99,57 @@ def decide(family: Sequence[Evidence], threshold: float, alpha: float = ALPHA) -
     """
     adjusted = holm([one.p for one in family])
     pairs = zip(family, adjusted, strict=True)
-    return [_decided(one, p, threshold, alpha, len(family)) for one, p in pairs]
+    return [_decide(one, p, threshold, alpha, len(family)) for one, p in pairs]
 
 
-def _decided(one: Evidence, p: float, threshold: float, alpha: float, tests: int) -> Decision:
-    minimum = one.effect.minimum(alpha / tests, POWER, threshold)
-    shown = p <= alpha and one.effect.ratio != 1
-    paced_only = one.measured is not None and one.measured * (one.effect.ratio - 1) <= 0
-    note = f"also in the best case of {one.disturbed}" if one.disturbed else ""
-    if shown and one.least >= threshold and not paced_only:
-        return Decision(one.side, note, p, minimum)
-    if one.is_within(threshold):
+def _decide(evidence: Evidence, p: float, threshold: float, alpha: float, tests: int) -> Decision:
+    minimum = evidence.effect.minimum(alpha / tests, POWER, threshold)
+    shown = p <= alpha and evidence.effect.ratio != 1
+    paced_only = (
+        evidence.measured is not None and evidence.measured * (evidence.effect.ratio - 1) <= 0
+    )
+    note = f"also in the best case of {evidence.disturbed}" if evidence.disturbed else ""
+    if shown and evidence.smallest_change >= threshold and not paced_only:
+        return Decision(evidence.direction, note, p, minimum)
+    if evidence.is_within(threshold):
         return Decision(VerdictKind.TIE, note, p, minimum)
-    if one.disturbed and (quiet := _as_measured(one, threshold, alpha / tests)) is not None:
-        reason = f"{quiet} as measured, but {one.disturbed}"
+    if (
+        evidence.disturbed
+        and (quiet := _as_measured(evidence, threshold, alpha / tests)) is not None
+    ):
+        reason = f"{quiet} as measured, but {evidence.disturbed}"
         return Decision(VerdictKind.UNDECIDED, reason, p, minimum, disturbed=True)
-    if shown and one.least >= threshold:
+    if shown and evidence.smallest_change >= threshold:
         reason = "none as measured: only the machine's pace makes one"
     elif shown:
-        reason = f"{one.side}, but perhaps by less than {threshold:.3g} of A"
-    elif one.least >= threshold and one.p <= alpha:
-        reason = f"{one.side} if looked at alone, not among {tests} cells"
+        reason = f"{evidence.direction}, but perhaps by less than {threshold:.3g} of A"
+    elif evidence.smallest_change >= threshold and evidence.p <= alpha:
+        reason = f"{evidence.direction} if looked at alone, not among {tests} cells"
     else:
         reason = "a difference is neither shown nor excluded"
-    more = _more_repeats(one, threshold, alpha / tests)
+    more = _more_repeats(evidence, threshold, alpha / tests)
     return Decision(VerdictKind.UNDECIDED, reason, p, minimum, more)
 
 
-def _as_measured(one: Evidence, threshold: float, level: float) -> VerdictKind | None:
+def _as_measured(evidence: Evidence, threshold: float, level: float) -> VerdictKind | None:
     """The verdict that would follow if the disturbed repeats were believed."""
-    effect = one.effect
+    effect = evidence.effect
     if effect.p <= level and abs(effect.ratio - 1) >= threshold:
-        return one.side
+        return evidence.direction
     within = effect.low >= 1 - threshold and effect.high <= 1 + threshold
     return VerdictKind.TIE if within else None
 
 
-def _more_repeats(one: Evidence, threshold: float, level: float) -> int | None:
+def _more_repeats(evidence: Evidence, threshold: float, level: float) -> int | None:
     """Further repeats of each side needed for a decision if the ratio found is the true one."""
-    most, step = (_MOST_ROUNDS, _ROUNDS) if one.by_round else (MOST_REPEATS, 1)
+    most, step = (_MOST_ROUNDS, _ROUNDS) if evidence.by_round else (MOST_REPEATS, 1)
     for more in range(step, most + 1, step):
-        if one.effect.is_decided(one.n, one.n + more, level, threshold):
+        if evidence.effect.is_decided(evidence.n, evidence.n + more, level, threshold):
             return more
     return None
 
 
-def undisturbed(
+def best_case(
     repeats: Mapping[int, float], disturbed: Collection[int], *, higher_is_better: bool
 ) -> dict[int, float] | None:
     """The repeats in their best case: each disturbed repeat as good as the best of the others.
@@ -164,9 +169,9 @@ def undisturbed(
 Repeats = Mapping[int, float]
 
 
-def by_repeat(a: Repeats, b: Repeats) -> Effect:
+def effect_by_repeat(a: Repeats, b: Repeats) -> Effect:
     """Effect of two groups of repeats that were measured at different times."""
-    return unpaired([a[r] for r in sorted(a)], [b[r] for r in sorted(b)])
+    return unpaired_effect([a[r] for r in sorted(a)], [b[r] for r in sorted(b)])
 
 
 def weigh(
@@ -177,7 +182,7 @@ def weigh(
     *,
     higher_is_better: bool,
     names: tuple[str, str] = ("A", "B"),
-    effect: Callable[[Repeats, Repeats], Effect] = by_repeat,
+    effect: Callable[[Repeats, Repeats], Effect] = effect_by_repeat,
 ) -> Evidence:
     """The evidence of a time or a rate, from the values by repeat, with its bounds.
 
@@ -186,7 +191,7 @@ def weigh(
         names: names of A and B, for reasons.
 
     Raises:
-        ValueError: see `unpaired`.
+        ValueError: see `unpaired_effect`.
     """
     evidence = Evidence(effect(a, b), min(len(a), len(b)), higher_is_better)
     bounds, without, places = [], set(), []
@@ -197,7 +202,7 @@ def weigh(
             continue
         named = f"repeat {', '.join(map(str, hit))}" if len(hit) < len(repeats) else "every repeat"
         places.append(f"{named} of {name}")
-        best = undisturbed(repeats, hit, higher_is_better=higher_is_better)
+        best = best_case(repeats, hit, higher_is_better=higher_is_better)
         if best is None:
             without |= {other, VerdictKind.TIE}
         else:

@@ -31,7 +31,7 @@ def without_own_ids(dataset: Dataset) -> Dataset:
     return replace(dataset, metadata=left if left.num_columns else None)
 
 
-def attached(
+def open_existing(
     kind: type[Store],
     location: Path,
     address: Address,
@@ -62,27 +62,28 @@ def attached(
     return store
 
 
-def check(found: Description, schema: Schema, index: Index) -> None:
+def check(description: Description, schema: Schema, index: Index) -> None:
     """Check a collection against the suite's description of it.
 
     Raises:
         UserError: they differ; the message says where.
     """
-    if found.dim != schema.dim:
+    if description.dim != schema.dim:
         raise UserError(
-            f"the collection has vectors of {found.dim} components, the dataset of {schema.dim}",
+            f"the collection has vectors of {description.dim} components,"
+            f" the dataset of {schema.dim}",
             remedy="name the dataset that has the collection's rows",
         )
-    if found.metric not in (None, schema.metric):
+    if description.metric not in (None, schema.metric):
         raise UserError(
-            f"the collection's index is for {found.metric}, the dataset for {schema.metric}",
+            f"the collection's index is for {description.metric}, the dataset for {schema.metric}",
             remedy="vectors are compared as the index does",
         )
     built = index.params.model_dump(mode="json")
-    asked = {name: built.get(name) for name in found.params}
-    if found.index != index.kind or asked != dict(found.params):
-        params = ", ".join(f"{name} = {value}" for name, value in found.params.items())
+    asked = {name: built.get(name) for name in description.params}
+    if description.index != index.kind or asked != dict(description.params):
+        params = ", ".join(f"{name} = {value}" for name, value in description.params.items())
         raise UserError(
-            f"the collection's index is {found.index} ({params}), not {index.kind} ({asked})",
-            remedy=f'in the suite: index = "{found.index}", params = {{ {params} }}',
+            f"the collection's index is {description.index} ({params}), not {index.kind} ({asked})",
+            remedy=f'in the suite: index = "{description.index}", params = {{ {params} }}',
         )

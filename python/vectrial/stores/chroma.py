@@ -1,6 +1,6 @@
 """Chroma: its local persistent client, SQLite beside an HNSW index, in this process.
 
-Facts below are those of chromadb 1.5.9, read from its source and tried.
+The facts below hold for chromadb 1.5.9: they were read in its source and tested.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MISSING = "␀ no value"
 
 
 class ChromaBuild(vt.Params):
-    """m (`max_neighbors`), ef_construction: of the graph."""
+    """m (`max_neighbors`), ef_construction: parameters of the graph."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=100, ge=1, le=100_000)
@@ -39,8 +39,8 @@ class ChromaSearch(vt.Params):
 class Chroma(vt.Store):
     """One collection without documents. Ids are decimal text, as Chroma wants text.
 
-    Every row has every metadata key: upserting leaves keys alone that it is not given, and no
-    operator asks whether one is there. A missing value is a text of its own in that key.
+    Every row has every metadata key, because upserting does not change keys that it does not
+    name, and no operator asks whether a key exists. A special text stands for a missing value.
     """
 
     name: ClassVar[str] = "chroma"
@@ -157,14 +157,14 @@ class Chroma(vt.Store):
     def _write(self, write: Any, batch: pa.RecordBatch) -> None:
         vt.check(batch, self._schema)
         for part in vt.slices(batch, self._client.get_max_batch_size()):
-            ids = _texts(vt.ids_of(part).tolist())
+            ids = _text_ids(vt.ids_of(part).tolist())
             write(ids=ids, embeddings=vt.vectors_of(part), metadatas=_metadatas(part, self._schema))
             self._last = ids[-1]
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         for page in vt.id_pages(np.unique(ids), self._client.get_max_batch_size()):
             # Deleting an id that is not there only logs; asking first keeps the log quiet.
-            if there := self._rows.get(ids=_texts(page), include=[])["ids"]:
+            if there := self._rows.get(ids=_text_ids(page), include=[])["ids"]:
                 self._rows.delete(ids=there)
         self._last = None
 
@@ -172,7 +172,7 @@ class Chroma(vt.Store):
         return vt.get_pages(self._schema, ids, self._client.get_max_batch_size(), self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
-        return self._batch(self._rows.get(ids=_texts(ids), include=["embeddings", "metadatas"]))
+        return self._batch(self._rows.get(ids=_text_ids(ids), include=["embeddings", "metadatas"]))
 
     def count(self) -> int:
         return int(self._rows.count())
@@ -193,26 +193,26 @@ class Chroma(vt.Store):
             {name: None if value == _MISSING else value for name, value in (row or {}).items()}
             for row in found["metadatas"]
         ]
-        return vt.batch_of_rows(self._schema, _numbers(found["ids"]), found["embeddings"], rows)
+        return vt.batch_of_rows(self._schema, _integer_ids(found["ids"]), found["embeddings"], rows)
 
     def searcher(self, k: int, params: vt.Params, where: Filter | None = None) -> vt.Searcher:
         assert isinstance(params, ChromaSearch)
         ef = params.ef_search
-        self._search_with(ef)
+        self._set_ef_search(ef)
         condition = None if where is None else self._condition(where)
         include = ["distances"]
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             if self._ef != ef:
-                self._search_with(ef)
+                self._set_ef_search(ef)
             found = self._rows.query(
                 query_embeddings=[vector], n_results=k, where=condition, include=include
             )
-            return _numbers(found["ids"][0]), np.array(found["distances"][0], dtype=np.float32)
+            return _integer_ids(found["ids"][0]), np.array(found["distances"][0], dtype=np.float32)
 
         return run
 
-    def _search_with(self, ef: int) -> None:
+    def _set_ef_search(self, ef: int) -> None:
         """Set the collection's ef_search, which takes effect when the graph is next opened."""
         if self._ef == ef:
             return
@@ -223,23 +223,23 @@ class Chroma(vt.Store):
         self._ef = ef
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
-        return _numbers(
+        return _integer_ids(
             self._rows.get(where=self._condition(where), limit=limit, include=[])["ids"]
         )
 
     def _condition(self, where: Filter) -> dict[str, Any]:
-        return _translated(vt.on_columns(where, self._schema), holds=True)
+        return _translate(vt.on_columns(where, self._schema), holds=True)
 
 
-def _translated(where: Filter, *, holds: bool) -> dict[str, Any]:
+def _translate(where: Filter, *, holds: bool) -> dict[str, Any]:
     """The condition under which `where` is true (`holds`), or false and not unknown. `$ne` and
     `$nin` also keep rows with a missing value, because the placeholder text for it differs."""
     match where:
         case Not(part):
-            return _translated(part, holds=not holds)
+            return _translate(part, holds=not holds)
         case And(parts) | Or(parts):
-            conditions = [_translated(part, holds=holds) for part in parts]
-            return _joined("$and" if isinstance(where, And) is holds else "$or", conditions)
+            conditions = [_translate(part, holds=holds) for part in parts]
+            return _join("$and" if isinstance(where, And) is holds else "$or", conditions)
         case IsNull(name):
             return {name: {"$eq" if holds else "$ne": _MISSING}}
         case Eq(name, value):
@@ -252,7 +252,7 @@ def _translated(where: Filter, *, holds: bool) -> dict[str, Any]:
                 {where.field: {f"${key if holds else OPPOSITES[key]}": bound}}
                 for key, bound in where.bounds.items()
             ]
-            return _joined("$and" if holds else "$or", bounds)
+            return _join("$and" if holds else "$or", bounds)
 
 
 def _none_of(name: str, values: list[Any]) -> dict[str, Any]:
@@ -260,15 +260,15 @@ def _none_of(name: str, values: list[Any]) -> dict[str, Any]:
     return {"$and": [{name: {"$nin": values}}, {name: {"$ne": _MISSING}}]}
 
 
-def _joined(word: str, conditions: list[dict[str, Any]]) -> dict[str, Any]:
+def _join(word: str, conditions: list[dict[str, Any]]) -> dict[str, Any]:
     return conditions[0] if len(conditions) == 1 else {word: conditions}
 
 
-def _texts(ids: list[int]) -> list[str]:
+def _text_ids(ids: list[int]) -> list[str]:
     return list(map(str, ids))
 
 
-def _numbers(ids: list[str]) -> NDArray[np.int64]:
+def _integer_ids(ids: list[str]) -> NDArray[np.int64]:
     return np.array(list(map(int, ids)), dtype=np.int64)
 
 

@@ -1,6 +1,6 @@
 """DuckDB with its vector similarity extension (vss), in this process.
 
-Facts below are those of duckdb 1.5.5 and vss of the same release, tried. The extension's file
+The facts below were tested with duckdb 1.5.5 and vss of the same release. The extension's file
 comes in a Python package and is loaded from there: nothing is downloaded or installed.
 """
 
@@ -20,7 +20,7 @@ from pydantic import Field as Bound
 from vectrial.stores import common as vt
 
 _FILE = "rows.duckdb"
-#: Of a batch that is read.
+#: Bytes of a batch that is read.
 _READ_BYTES = 16 << 20
 _METRIC = {vt.Metric.L2: "l2sq", vt.Metric.COSINE: "cosine", vt.Metric.IP: "ip"}
 _FUNCTION = {
@@ -31,7 +31,7 @@ _FUNCTION = {
 
 
 class VssBuild(vt.Params):
-    """m, ef_construction: of the graph; the lowest layer has 2·m links."""
+    """m, ef_construction: parameters of the graph; the lowest layer has 2·m links."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=128, ge=1, le=100_000)
@@ -174,7 +174,7 @@ class DuckDB(vt.Store):
 
     def _plan(self) -> str:
         vector = np.zeros(self._schema.dim, np.float32)
-        found = self._connection.execute(f"EXPLAIN {self._question(10)}", [vector.tolist()])
+        found = self._connection.execute(f"EXPLAIN {self._search_sql(10)}", [vector.tolist()])
         return "\n".join(str(row[1]) for row in found.fetchall())
 
     def _index_info(self) -> tuple[int, int]:
@@ -205,12 +205,12 @@ class DuckDB(vt.Store):
         found = self._connection.execute(
             "SELECT * FROM rows WHERE id IN (SELECT unnest(?))", [ids.tolist()]
         )
-        batches = found.to_arrow_table(self._rows_at_once()).to_batches()
+        batches = found.to_arrow_table(self._read_batch_rows()).to_batches()
         return vt.table_of(
             self._schema, (vt.batch_of_columns(self._schema, one) for one in batches)
         )
 
-    def _rows_at_once(self) -> int:
+    def _read_batch_rows(self) -> int:
         """Rows to read in one batch. DuckDB allocates memory for a whole batch however few rows
         there are, and its default batch is a million rows."""
         return max(1, _READ_BYTES // (4 * self._schema.dim))
@@ -220,14 +220,14 @@ class DuckDB(vt.Store):
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
         found = self._cursor().execute("SELECT * FROM rows")
-        for batch in found.to_arrow_reader(min(batch_size, self._rows_at_once())):
+        for batch in found.to_arrow_reader(min(batch_size, self._read_batch_rows())):
             if batch.num_rows:
                 yield vt.batch_of_columns(self._schema, batch)
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         self._connection.execute("SET threads = 1")
         clause, values = ("", []) if where is None else self._condition(where)
-        question = self._question(k, f"WHERE {clause}" if clause else "")
+        question = self._search_sql(k, f"WHERE {clause}" if clause else "")
         ef = params.ef_search if isinstance(params, VssSearch) else None
         own = threading.local()
 
@@ -253,7 +253,7 @@ class DuckDB(vt.Store):
             self._cursors.append(cursor)
             return cursor
 
-    def _question(self, k: int, clause: str = "") -> str:
+    def _search_sql(self, k: int, clause: str = "") -> str:
         distance = f"{_FUNCTION[self._schema.metric]}(vector, ?::FLOAT[{self._schema.dim}])"
         return f"SELECT id, {distance} AS score FROM rows {clause} ORDER BY score LIMIT {k}"
 

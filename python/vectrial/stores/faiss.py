@@ -1,17 +1,16 @@
 """FAISS: flat, HNSW and IVF-PQ indexes, with ids and metadata kept beside them.
 
-FAISS indexes hold vectors under integer keys and nothing else, so metadata lies in `Rows`, and a
-filter becomes an `IDSelector` of the rows it keeps, made with the searcher and so outside the
-clock: every search then applies it inside FAISS. Searches go to the index below the
-`IndexIDMap2`, and positions are translated to ids here: the map's own search writes into the
-parameters that it is given, so that two threads sharing them crash (seen with 1.15.1).
-Cosine is the inner product of vectors that are normalised when they are written; a query is
-normalised inside the timed call.
+FAISS indexes hold vectors under integer keys and nothing else, so metadata are in `Rows`. A filter
+becomes an `IDSelector` of the rows that it keeps. It is made with the searcher, outside the clock,
+and FAISS applies it in every search. Searches go to the index below the `IndexIDMap2`, and
+positions are translated to ids here: the map's own search writes into its parameters, so two
+threads that share them crash (seen with 1.15.1). Cosine is the inner product of vectors that are
+normalised when they are written; a query is normalised inside the timed call.
 
 Threads: writes and training use all cores that this process may run on; a search uses one.
 
-An IVF-PQ index is trained by `build` on everything written until then, which is held in memory
-so far; it cannot be searched before.
+An IVF-PQ index is trained by `build` on all rows written until then, which are held in memory. It
+cannot be searched before.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """hnswlib: the HNSW reference implementation, with metadata kept beside it.
 
-A filter becomes a Python function that hnswlib calls for every candidate: its own interface for
-that, and slow, since each call takes the interpreter's lock. The set of ids that the function
-looks into is made with the searcher, outside the clock.
+A filter becomes a Python function that hnswlib calls for every candidate. This is its only
+interface for filters, and slow, since each call takes the interpreter's lock. The function looks
+ids up in a set that is made with the searcher, outside the clock.
 
 Threads: writes use all cores that this process may run on; a search uses one. `ef` belongs to the
 index, not to a query, so a searcher sets it with every call (about 0.1 us).

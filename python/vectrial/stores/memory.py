@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.stores import common as vt
-from vectrial.stores.common.exact import block, nearest
+from vectrial.stores.common.exact import nearest, prepare_vectors
 
 
 class MemoryStore(vt.RowsStore):
@@ -73,7 +73,7 @@ class MemoryStore(vt.RowsStore):
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
         rows = self._open
         metric = rows.schema.metric
-        candidates = block(metric, rows.vectors, rows.ids, rows.matching(where))
+        candidates = prepare_vectors(metric, rows.vectors, rows.ids, rows.matching(where))
         sign = -1 if metric is vt.Metric.IP else 1
 
         def search(vector: NDArray[np.float32], /) -> vt.Hits:

@@ -1,8 +1,8 @@
-"""The registered stores, and whether they work on this machine.
+"""The registered stores, and their availability on this machine.
 
-A store announces itself with an entry point in the group `vectrial.stores`, here and in other
-people's packages alike: see `vectrial.util.plugins`. A process in a store's own environment, which
-has no entry points, gets `reference(store)` and calls `resolve`.
+A store is registered by an entry point in the group `vectrial.stores`, in Vectrial's package or in
+any other: see `vectrial.util.plugins`. A process in a store's own environment, which has no entry
+points, gets `reference(store)` and calls `resolve`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vectrial.util import environments
 from vectrial.util.plugins import Plugins, import_reference, reference
 
 if TYPE_CHECKING:
-    from vectrial.servers.provide import Choice
+    from vectrial.servers.provide import ProviderChoice
 
 __all__ = [
     "STORES",
@@ -30,21 +30,21 @@ __all__ = [
 ]
 
 
-def _class(found: object) -> type[Store]:
+def _store_class(found: object) -> type[Store]:
     if not (isinstance(found, type) and issubclass(found, Store)):
         raise ValueError("is not a subclass of vectrial.model.store.Store")
     return found
 
 
-def _named(name: str, found: object) -> type[Store]:
-    store = _class(found)
+def _named_store_class(name: str, found: object) -> type[Store]:
+    store = _store_class(found)
     if store.name != name:
         raise ValueError(f"is a store named '{store.name}': name the entry point so, too")
     return store
 
 
 #: Every registered store, by name.
-STORES: Plugins[type[Store]] = Plugins("vectrial.stores", "store", _named)
+STORES: Plugins[type[Store]] = Plugins("vectrial.stores", "store", _named_store_class)
 
 
 def names() -> tuple[str, ...]:
@@ -69,7 +69,7 @@ def resolve(where: str) -> type[Store]:
         StoreError: the reference cannot be imported, or is not a store.
     """
     try:
-        return _class(import_reference(where))
+        return _store_class(import_reference(where))
     except ValueError as error:
         raise StoreError(f"{where} {error}") from error
     except (ImportError, AttributeError, SyntaxError) as error:
@@ -83,19 +83,19 @@ def availability(store: type[Store], *, served: bool = False) -> Availability:
     """
     if store.environment is not None:
         make = f"python -m vectrial.util.environments {store.environment.name}"
-        if lacks := environments.lacking(store.environment):
+        if lacks := environments.missing_hardware(store.environment):
             return Availability(False, lacks, f"on a machine that has one: {make}")
         if store.server is not None and not served:
-            server = _server_at_hand(store)
+            server = _server_availability(store)
             if server.works is False:
                 return server
-        if (environments.path(store.environment) / "bin" / "python").exists():
+        if (environments.environment_folder(store.environment) / "bin" / "python").exists():
             return Availability(True)
         beforehand = f"nothing to do; beforehand: {make}"
         return Availability(None, "its own environment is made on first use", beforehand)
     if store.module is None or _importable(store.module):
         alone = store.server is None or served
-        return Availability(True) if alone else _server_at_hand(store)
+        return Availability(True) if alone else _server_availability(store)
     if store.extra:
         package = STORES.package(store.name) if store.name in STORES else "vectrial"
         return Availability(False, "not installed", f"pip install '{package}[{store.extra}]'")
@@ -103,23 +103,23 @@ def availability(store: type[Store], *, served: bool = False) -> Availability:
     return Availability(False, "not installed", remedy)
 
 
-def availability_with_server(store: type[Store]) -> tuple[Availability, Choice | None]:
+def availability_with_server(store: type[Store]) -> tuple[Availability, ProviderChoice | None]:
     """Availability of a store and its server on this machine, and the server's provider. The
     provider is None for a store without a server."""
-    from vectrial.servers.provide import choose, recipe_of
+    from vectrial.servers.provide import choose_provider, recipe_of
 
     recipe = recipe_of(store)
-    choice = None if recipe is None else choose(recipe)
+    choice = None if recipe is None else choose_provider(recipe)
     own = availability(store, served=choice is not None)
     return (choice.available if choice is not None and own.works else own), choice
 
 
-def _server_at_hand(store: type[Store]) -> Availability:
-    from vectrial.servers.provide import choose, recipe_of
+def _server_availability(store: type[Store]) -> Availability:
+    from vectrial.servers.provide import choose_provider, recipe_of
 
     recipe = recipe_of(store)
     assert recipe is not None
-    return choose(recipe).available
+    return choose_provider(recipe).available
 
 
 def _importable(module: str) -> bool:

@@ -1,7 +1,7 @@
 """USearch: a single HNSW index in float32, with metadata kept beside it.
 
-The library's default precision is half that of the data (bfloat16), which would compare it
-unequally, so `f32` is asked for. Its Python interface has no filtered search.
+The library's default precision is bfloat16, half that of the data, which would be an unequal
+comparison; so `f32` is used. Its Python interface has no filtered search.
 
 Threads: writes use all cores that this process may run on; a search uses one. The number of
 candidates belongs to the index, not to a query, so a searcher sets it with every call.

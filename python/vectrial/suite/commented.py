@@ -18,7 +18,7 @@ _WIDTH = 88
 _ALWAYS = ("name", "description", "repeats", "k")
 
 
-def commented(
+def commented_text(
     suite: Suite, experiments: Mapping[str, type[BaseModel]], head: Sequence[str] = ()
 ) -> str:
     """The text of a suite file; `parse_suite` reads the same suite from it.
@@ -44,12 +44,13 @@ def commented(
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
-def _keys(values: Mapping[str, Any], model: type[BaseModel], said: set[str]) -> Iterator[str]:
-    """A line for each key, below its comment. said: the comments written already, extended here."""
+def _keys(values: Mapping[str, Any], model: type[BaseModel], written: set[str]) -> Iterator[str]:
+    """A line for each key, below its comment. written: the comments written already, extended
+    here."""
     texts = field_texts(model)
     for key, value in values.items():
-        if key in texts and texts[key] not in said:
-            said.add(texts[key])
+        if key in texts and texts[key] not in written:
+            written.add(texts[key])
             yield from _comment(texts[key])
         yield f"{_key(key)} = {_value(value)}"
 

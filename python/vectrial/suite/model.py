@@ -99,7 +99,7 @@ class StoreRef(_Part):
     lane: how requests are issued; a list measures each lane, searches on the same loaded index.
     durability: as the suite's, for this store; "default" leaves it to the store.
     provider: source of the store's server; the first available unless set.
-    nodes: of the cluster that is started; a list measures each size.
+    nodes: number of nodes of the cluster that is started; a list measures each size.
     existing: a collection of a running server that is measured as it is: nothing is created,
         written or dropped. `index` and `params` then say which index it has.
     """
@@ -164,7 +164,7 @@ class Prices(_Part):
 
     @field_validator("dated")
     @classmethod
-    def _not_ahead(cls, dated: date) -> date:
+    def _check_dated(cls, dated: date) -> date:
         # It may be tomorrow already where the suite was written.
         if dated > date.today() + timedelta(days=1):
             raise ValueError("prices cannot have been read on a day that is yet to come")
@@ -173,8 +173,8 @@ class Prices(_Part):
 
 @dataclass(frozen=True)
 class Rules:
-    """What a suite says of all its jobs alike; see `Suite`. providers: of stores' servers, by the
-    name of store and variant, where the suite names one."""
+    """The settings of a suite that apply to all its jobs; see `Suite`. providers: providers of
+    stores' servers, by the name of store and variant, where the suite names one."""
 
     k: int
     seed: int
@@ -190,11 +190,11 @@ class Rules:
 class Suite(_Part):
     """A whole suite file.
 
-    k: neighbours per query. repeats: of every trial; at least 3 for an interval.
-    order: of the stores within a repeat: as in the "suite"; "interleaved": every other repeat
+    k: neighbours per query. repeats: repeats of every trial; at least 3 for an interval.
+    order: order of the stores within a repeat: as in the "suite"; "interleaved": every other repeat
         backwards, so that a drift of the machine affects all stores alike; or "turns": all stores
         are loaded, and their searches take turns of a moment, so that they meet the same machine.
-    batch_rows: rows per insert when loading. seed: of every random choice.
+    batch_rows: rows per insert when loading. seed: seed of every random choice.
     durability: of acknowledged writes: "synced", "buffered" or "memory"; each store's default
         unless set.
     repeat_queries: timed searches repeat the dataset's queries exactly, which a store may cache;
@@ -229,7 +229,7 @@ class Suite(_Part):
 
     @field_validator("stores")
     @classmethod
-    def _one_provider_each(cls, stores: list[StoreRef]) -> list[StoreRef]:
+    def _check_providers(cls, stores: list[StoreRef]) -> list[StoreRef]:
         known: dict[str, Provider | None] = {}
         for ref in stores:
             if known.setdefault(ref.name, ref.provider) != ref.provider:
@@ -238,7 +238,7 @@ class Suite(_Part):
 
     @field_validator("stores")
     @classmethod
-    def _variables_apart(cls, stores: list[StoreRef]) -> list[StoreRef]:
+    def _check_variables(cls, stores: list[StoreRef]) -> list[StoreRef]:
         known: dict[tuple[str, str], str] = {}
         for ref in stores:
             if ref.variant is not None:
@@ -252,7 +252,7 @@ class Suite(_Part):
         return stores
 
     @model_validator(mode="after")
-    def _one_kind_of_hosts(self) -> Suite:
+    def _check_hosts(self) -> Suite:
         if self.hosts is not None and self.placement.client_machines:
             raise ValueError(
                 "[hosts] are simulated on one machine, which client machines do not reach: give"
@@ -266,7 +266,7 @@ class Suite(_Part):
         for ref in self.experiments:
             names = ref.stores
             if names is not None:
-                names = [name for name in names if _one_of(name, stores)]
+                names = [name for name in names if _is_one_of(name, stores)]
             if names != []:
                 experiments.append(ref.model_copy(update={"stores": names}))
         own = [ref for ref in self.stores if ref.is_among(stores)]
@@ -301,7 +301,7 @@ class Suite(_Part):
         return next((ref.provider for ref in self.stores if ref.name == name), None)
 
 
-def _one_of(name: str, names: Collection[str]) -> bool:
+def _is_one_of(name: str, names: Collection[str]) -> bool:
     """True if one of the names is the same, one of its variants, or the store of this variant."""
     if name in names or variants.store_of(name) in names:
         return True
@@ -346,32 +346,32 @@ def parse_suite(text: str, where: str) -> Suite:
     return validated(Suite, plain, where)
 
 
-def validated(model: type[M], plain: Mapping[str, Any], where: str) -> M:
-    """`plain` validated as `model`; the first fault becomes a `UserError` that names the key."""
+def validated(model: type[M], data: Mapping[str, Any], where: str) -> M:
+    """`data` validated as `model`; the first fault becomes a `UserError` that names the key."""
     try:
-        return model.model_validate(plain)
+        return model.model_validate(data)
     except ValidationError as error:
-        raise _explained(model, error, where) from error
+        raise _validation_error(model, error, where) from error
 
 
 def faults_of(
-    model: type[BaseModel], plain: Mapping[str, Any]
+    model: type[BaseModel], data: Mapping[str, Any]
 ) -> list[tuple[tuple[str | int, ...], str]]:
-    """Every fault of `plain` as `model`: the keys and positions that lead to it, and what was
+    """Every fault of `data` as `model`: the keys and positions that lead to it, and what was
     expected. Empty if it is valid."""
     try:
-        model.model_validate(plain)
+        model.model_validate(data)
     except ValidationError as error:
-        return [(fault["loc"], expected(fault["msg"])) for fault in error.errors()]
+        return [(fault["loc"], valid_values(fault["msg"])) for fault in error.errors()]
     return []
 
 
-def expected(message: str) -> str:
-    """What a value should be, from pydantic's message about it."""
+def valid_values(message: str) -> str:
+    """The values that are valid, in words, from pydantic's message about one that is not."""
     return message.removeprefix("Value error, ")
 
 
-def _explained(model: type[BaseModel], error: ValidationError, where: str) -> UserError:
+def _validation_error(model: type[BaseModel], error: ValidationError, where: str) -> UserError:
     # A union reports every branch; the fault of an unknown key says most, so it goes first.
     faults = sorted(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
     fault = faults[0]
@@ -387,7 +387,7 @@ def _explained(model: type[BaseModel], error: ValidationError, where: str) -> Us
             remedy = f"the keys here are: {known}" if known else ""
         case _:
             value = f", got {shown(fault['input'])}" if not isinstance(fault["input"], dict) else ""
-            what = f"'{path}': {expected(fault['msg'])}{value}"
+            what = f"'{path}': {valid_values(fault['msg'])}{value}"
     return UserError(what, where=where, remedy=remedy)
 
 

@@ -1,9 +1,9 @@
 """The machine's memory in large pieces before each load.
 
-The pages of a process lie where free memory happens to be, and scattered ones cost a search more:
-on a virtual machine, where the processor looks every address up twice, the same index was 10 %
-slower after the machine had run for hours. What is loaded first takes the small pieces: it was 3 %
-slower than the same index loaded after it.
+The pages of a process lie where memory is free, and scattered pages slow a search down: on a
+virtual machine, whose processor looks every address up twice, the same index was 10 % slower after
+the machine had run for hours. The first load takes the small pieces: its index was 3 % slower than
+the same index loaded afterwards.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ASK = Path("/proc/sys/vm/compact_memory")
 _PIECES = Path("/proc/buddyinfo")
 #: Pieces of 2**order pages are small below this order: a page table of the processor maps 2 MiB.
 _LARGE = 9
-#: Of small pieces so much is held at most, and so much of the memory that there is.
+#: Most memory in small pieces that is held, in bytes and as a share of all memory.
 _MOST_BYTES, _MOST_SHARE = 1 << 30, 0.05
 
 
@@ -37,11 +37,11 @@ def memory_in_large_pieces() -> Iterator[None]:
         yield
         return
     _ASK.write_text("1")
-    with _ballast(min(_small_bytes(), _MOST_BYTES, _most_bytes())):
+    with _ballast(min(_small_bytes(), _MOST_BYTES, _ballast_limit_bytes())):
         yield
 
 
-def _most_bytes() -> int:
+def _ballast_limit_bytes() -> int:
     return int(_MOST_SHARE * psutil.virtual_memory().available)
 
 

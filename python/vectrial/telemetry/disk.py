@@ -23,27 +23,30 @@ _BLOCK = 512
 
 def allocated_bytes(folders: Iterable[Path]) -> int:
     """Bytes of the blocks allocated to files and folders under `folders`."""
-    return sum(size for _, size in _blocks(folders))
+    return sum(size for _, size in _path_bytes(folders))
 
 
-def allocated_by(folders: Iterable[Path], category: Callable[[str], Kind]) -> Mapping[Kind, int]:
+def allocated_bytes_by_kind(
+    folders: Iterable[Path], category: Callable[[str], Kind]
+) -> Mapping[Kind, int]:
     """The bytes of `allocated_bytes` by kind; the sum is the same.
 
     category: kind of a path below a folder, with a leading `/`; a folder's also ends in `/`.
     """
     found = Counter[Kind]()
-    for path, size in _blocks(folders):
+    for path, size in _path_bytes(folders):
         found[category(path)] += size
     return found
 
 
-def on_disk(store: type[Store], folders: Iterable[Path]) -> Mapping[FileKind, int]:
+def store_bytes_by_kind(store: type[Store], folders: Iterable[Path]) -> Mapping[FileKind, int]:
     """Bytes allocated below `folders`, by the kinds of files that the store declares."""
-    return allocated_by(folders, lambda path: kind_of(path, store.files))
+    return allocated_bytes_by_kind(folders, lambda path: kind_of(path, store.files))
 
 
-def _blocks(folders: Iterable[Path]) -> Iterator[tuple[str, int]]:
-    """Each path below its folder, as in `allocated_by`, with the bytes of its own blocks."""
+def _path_bytes(folders: Iterable[Path]) -> Iterator[tuple[str, int]]:
+    """Each path relative to its folder (see `allocated_bytes_by_kind`), with the bytes of its own
+    blocks."""
     seen: set[tuple[int, int]] = set()
     paths = [(os.fspath(folder), "/") for folder in folders]
     while paths:

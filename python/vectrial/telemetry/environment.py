@@ -1,6 +1,6 @@
 """The facts about machine and software that a figure depends on, as kept in environment.json.
 
-What this platform does not tell is None. Nothing here identifies a person or a host.
+Facts that the platform does not report are None. Nothing here identifies a person or a host.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def environment_facts(repository: Path | None = None) -> dict[str, Any]:
             "compiler": platform.python_compiler(),
             "switch_interval_s": sys.getswitchinterval(),
         },
-        "libraries": libraries(),
-        "git": git(repository or Path(__file__).parent),
+        "libraries": library_versions(),
+        "git": git_facts(repository or Path(__file__).parent),
         "load_average": list(os.getloadavg()),
         "threads": {
             name: os.environ[name]
@@ -58,13 +58,13 @@ def environment_facts(repository: Path | None = None) -> dict[str, Any]:
 
 
 @cache
-def libraries() -> Mapping[str, str]:
+def library_versions() -> Mapping[str, str]:
     """Every installed distribution and its version, by name."""
     found = dict(map(name_and_version, metadata.distributions()))
     return dict(sorted(((n, v) for n, v in found.items() if n), key=lambda item: item[0].lower()))
 
 
-def git(folder: Path) -> dict[str, Any]:
+def git_facts(folder: Path) -> dict[str, Any]:
     """Revision of the checkout that contains `folder`, and whether it was changed since.
 
     `dirty` refers to tracked files. Both are None outside a checkout or without git.
@@ -179,7 +179,11 @@ def _cgroup_limits(
     if is_unified(root):
         folders = upwards(root, groups.get(""))
         cpus = [_quota(*(read(one / "cpu.max") or "max").split()[:2]) for one in folders]
-        return 2, _least(cpus), _least([_bytes(read(one / "memory.max")) for one in folders])
+        return (
+            2,
+            _least_known(cpus),
+            _least_known([_bytes(read(one / "memory.max")) for one in folders]),
+        )
     if not groups:
         return None, None, None
     cpus = [
@@ -190,7 +194,7 @@ def _cgroup_limits(
         _bytes(read(folder / "memory.limit_in_bytes"))
         for folder in upwards(root / "memory", groups.get("memory"))
     ]
-    return 1, _least(cpus), _least(memory)
+    return 1, _least_known(cpus), _least_known(memory)
 
 
 def _quota(quota: str | None = None, period: str | None = None) -> float | None:
@@ -205,5 +209,5 @@ def _bytes(limit: str | None) -> int | None:
     return int(limit) if limit and limit.isdigit() and int(limit) < 1 << 62 else None
 
 
-def _least(values: list[_Number | None]) -> _Number | None:
+def _least_known(values: list[_Number | None]) -> _Number | None:
     return min((value for value in values if value is not None), default=None)

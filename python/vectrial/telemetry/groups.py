@@ -1,7 +1,7 @@
-"""Usage of a control group: of a server in a container, or one with limits.
+"""Usage of the control group of a server that is in a container or has limits.
 
-A group counts what every process in it has used, those included that came and went between two
-looks. Only a group that a process does not share with us is asked.
+A group counts the usage of all its processes, including those that began and ended between two
+samples. Groups that a process shares with us are not read.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class ControlGroups:
         own = {name: path for name, path in theirs.items() if ours.get(name) != path}
         self._unified = self._cpu = self._memory = None
         if is_unified(root):
-            self._unified = _there(root, own.get(""))
+            self._unified = _existing_group(root, own.get(""))
         else:
-            self._cpu = _there(root / "cpuacct", own.get("cpuacct"))
-            self._memory = _there(root / "memory", own.get("memory"))
+            self._cpu = _existing_group(root / "cpuacct", own.get("cpuacct"))
+            self._memory = _existing_group(root / "memory", own.get("memory"))
 
     def usage(self) -> GroupUsage:
         """Usage until now; None for a group that has vanished, as when a container ends."""
@@ -48,7 +48,7 @@ class ControlGroups:
         return GroupUsage(int(cpu_ns) / 1e9 if cpu_ns else None, int(used) if used else None)
 
 
-def _there(root: Path, group: str | None) -> Path | None:
+def _existing_group(root: Path, group: str | None) -> Path | None:
     if group is None or ".." in group.split("/"):  # outside of what this container shows
         return None
     folder = root / group.strip("/")

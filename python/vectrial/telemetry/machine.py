@@ -1,9 +1,9 @@
 """The rest of the machine while a phase was measured.
 
-Neighbours take a virtual machine's processors (steal), other processes of its own keep them busy,
-a quota stops them (throttling), heat slows them down (frequency). Each becomes a metric of the
-phase, so that interference can be told from the store. Values that the platform does not report
-are left out.
+Neighbours take processors from a virtual machine (steal), other processes keep them busy, a quota
+stops them (throttling), and heat slows them down (frequency). Each becomes a metric of the phase,
+so that interference can be told from the store. Values that the platform does not report are left
+out.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ def machine_now(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Machine
     return MachineCounters(
         busy,
         steal,
-        _stalled(proc, "cpu"),
-        _throttled(proc, sys),
+        _stalled_s(proc, "cpu"),
+        _throttled_s(proc, sys),
         _mhz(sys),
-        _stalled(proc, "memory"),
+        _stalled_s(proc, "memory"),
     )
 
 
-def _stalled(proc: Path, resource: str) -> float | None:
+def _stalled_s(proc: Path, resource: str) -> float | None:
     """Pressure stall information: microseconds in which some task waited."""
     for line in (read(proc / "pressure" / resource) or "").splitlines():
         kind, *parts = line.split()
@@ -66,7 +66,7 @@ def _stalled(proc: Path, resource: str) -> float | None:
     return None
 
 
-def _throttled(proc: Path, sys: Path) -> float | None:
+def _throttled_s(proc: Path, sys: Path) -> float | None:
     """Throttled time of our control group: version 2 in microseconds, version 1 in nanoseconds."""
     groups = membership(proc / "self")
     for controller, tree, key, unit in (
@@ -115,7 +115,7 @@ def add_machine_metrics(
             for name in ("busy_s", "steal_s", "stalled_s", "memory_stalled_s", "throttled_s")
         }
         if grown["busy_s"] is not None:
-            own = _own(samples, ordinal, at_s)
+            own = _own_cpu_s(samples, ordinal, at_s)
             phase.metrics["other_cores"] = max(0.0, grown["busy_s"] - own) / span_s
         if grown["steal_s"] is not None:
             phase.metrics["steal_share"] = grown["steal_s"] / span_s / count
@@ -130,7 +130,7 @@ def add_machine_metrics(
             phase.metrics["cpu_mhz"] = sum(speeds) / len(speeds)
 
 
-def _own(samples: Sequence[Mapping[str, Any]], ordinal: int, at_s: float) -> float:
+def _own_cpu_s(samples: Sequence[Mapping[str, Any]], ordinal: int, at_s: float) -> float:
     """Processor seconds of the client and the server in a phase."""
     total = 0.0
     for name in dict.fromkeys(row["process"] for row in samples):

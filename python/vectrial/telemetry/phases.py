@@ -25,13 +25,13 @@ _COUNTERS = {
 }
 
 
-def not_its_own(phase: Phase, told_ns: int) -> str | None:
-    """The reason why samples until `told_ns` (`time.perf_counter_ns`) are not the phase's own, or
-    None."""
+def why_not_sampled(phase: Phase, sampled_ns: int) -> str | None:
+    """The reason why samples until `sampled_ns` (`time.perf_counter_ns`) are not the phase's own,
+    or None."""
     if phase.unsampled is not None:
         return phase.unsampled
     ended_ns = phase.ended_ns + phase.paused_ns
-    late_s, length_s = (told_ns - ended_ns) / 1e9, (ended_ns - phase.started_ns) / 1e9
+    late_s, length_s = (sampled_ns - ended_ns) / 1e9, (ended_ns - phase.started_ns) / 1e9
     if late_s <= max(_LATE_S, _LATE_SHARE * length_s):
         return None
     return f"it was told {late_s:.1f} s after its end: what the server did in it is not known"
@@ -62,22 +62,24 @@ def add_server_metrics(
             at_s = (phase.started_ns - started_ns) / 1e9
             inside = [row for row in own if row["phase"] == ordinal]
             if inside:
-                _add(phase, own, inside, at_s, alone=starts.count(phase.started_ns) == 1)
+                _add_usage(
+                    phase, own, inside, at_s, starts_alone=starts.count(phase.started_ns) == 1
+                )
 
 
-def _add(
+def _add_usage(
     phase: Phase,
     rows: Sequence[Mapping[str, Any]],
-    inside: Sequence[Mapping[str, Any]],
+    samples_inside: Sequence[Mapping[str, Any]],
     at_s: float,
     *,
-    alone: bool,
+    starts_alone: bool,
 ) -> None:
-    """Add the usage of one server process tree to the phase's. alone: no other phase began at the
-    same moment; phases of operations that are sent in turns do."""
-    last = inside[-1]
+    """Add the usage of one server process tree to the phase's. starts_alone: no other phase began
+    at the same moment; phases of operations that are sent in turns do."""
+    last = samples_inside[-1]
     span_s = last["at_s"] - at_s
-    _plus(phase, "server_cpu_s", cpu_between(rows, at_s, last))
+    _add_metric(phase, "server_cpu_s", cpu_between(rows, at_s, last))
     total = phase.metrics["server_cpu_s"]
     count = phase.metrics.get("count")
     if total is not None:
@@ -85,7 +87,7 @@ def _add(
             phase.metrics["server_cores"] = total / span_s
         else:
             phase.missing["server_cores"] = "shorter than processor time is told in"
-        if count and alone:
+        if count and starts_alone:
             phase.metrics["server_cpu_us_per_op"] = total / count * 1e6
         elif count:
             phase.missing["server_cpu_us_per_op"] = "its operations took turns with others"
@@ -93,14 +95,14 @@ def _add(
         parts = [growth(rows, counter, at_s, last) for counter in counters]
         known = [part for part in parts if part is not None]
         if known:
-            _plus(phase, metric, sum(known))
-    _plus(phase, "server_rss_bytes", last["rss_bytes"])
-    _plus(phase, "server_peak_rss_bytes", _peak(rows, inside))
-    _plus(phase, "server_threads", last["threads"])
+            _add_metric(phase, metric, sum(known))
+    _add_metric(phase, "server_rss_bytes", last["rss_bytes"])
+    _add_metric(phase, "server_peak_rss_bytes", _peak(rows, samples_inside))
+    _add_metric(phase, "server_threads", last["threads"])
     disk = [row["disk_bytes"] for row in rows if row["at_s"] <= last["at_s"]]
     known = [one for one in disk if one is not None]
     if known:
-        _plus(phase, "server_disk_bytes", known[-1])
+        _add_metric(phase, "server_disk_bytes", known[-1])
 
 
 def cpu_between(
@@ -134,11 +136,13 @@ def growth(
     return max(0.0, float(last[counter] - base))
 
 
-def _peak(rows: Sequence[Mapping[str, Any]], inside: Sequence[Mapping[str, Any]]) -> float | None:
+def _peak(
+    rows: Sequence[Mapping[str, Any]], samples_inside: Sequence[Mapping[str, Any]]
+) -> float | None:
     """Peak memory in a phase: the kernel's record if it grew meanwhile, else the largest sample."""
-    seen = max(row["rss_bytes"] for row in inside)
-    earlier = [row for row in rows if row["at_s"] < inside[0]["at_s"]]
-    ends, began = inside[-1].get("peak_rss_bytes"), None
+    seen = max(row["rss_bytes"] for row in samples_inside)
+    earlier = [row for row in rows if row["at_s"] < samples_inside[0]["at_s"]]
+    ends, began = samples_inside[-1].get("peak_rss_bytes"), None
     if earlier:
         began = earlier[-1].get("peak_rss_bytes")
     if ends is not None and (began is None or ends > began):
@@ -146,7 +150,7 @@ def _peak(rows: Sequence[Mapping[str, Any]], inside: Sequence[Mapping[str, Any]]
     return float(seen)
 
 
-def _plus(phase: Phase, metric: str, value: float | int | None) -> None:
+def _add_metric(phase: Phase, metric: str, value: float | int | None) -> None:
     if value is None:
         phase.metrics.setdefault(metric, None)
         return

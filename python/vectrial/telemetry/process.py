@@ -1,7 +1,7 @@
 """Usage of processes: processor time, memory, I/O and disk, sampled once a second.
 
-A sample adds up a process and its descendants. What cannot be read (a platform that does not
-tell, a process that ended meanwhile) is None or left out, never guessed.
+A sample adds up a process and its descendants. Values that cannot be read, because the platform
+does not report them or the process has ended, are None or left out, never guessed.
 """
 
 from __future__ import annotations
@@ -62,14 +62,14 @@ class ProcessTree:
         """Id of the process itself."""
         return self._root.pid
 
-    def usage(self, look: bool = True) -> Usage | None:
+    def usage(self, find_children: bool = True) -> Usage | None:
         """The sum over the tree now; None if its root has ended.
 
-        Finding descendants reads every process of the machine: without `look`, only the descendants
-        found before are read.
+        Finding descendants reads every process of the machine: without `find_children`, only the
+        descendants found before are read.
         """
         try:
-            found = self._root.children(recursive=True) if look else self._alive
+            found = self._root.children(recursive=True) if find_children else self._alive
         except psutil.Error:
             return None
         processes = [self._root, *(one for one in found if one != self._root)]
@@ -80,22 +80,22 @@ class ProcessTree:
         self._alive = now
         everyone = [*now.values(), *self._ended]
         return Usage(
-            cpu_s=self._never_less("cpu", (one.cpu_s for one in now.values())) or 0.0,
+            cpu_s=self._monotonic_sum("cpu", (one.cpu_s for one in now.values())) or 0.0,
             rss_bytes=sum(one.rss_bytes for one in now.values()),
-            peak_rss_bytes=_total(one.peak_rss_bytes for one in now.values()),
+            peak_rss_bytes=_sum_of_known(one.peak_rss_bytes for one in now.values()),
             threads=sum(one.threads for one in now.values()),
-            read_bytes=self._never_less("read", (one.read_bytes for one in now.values())),
-            write_bytes=self._never_less("write", (one.write_bytes for one in now.values())),
-            voluntary_switches=_total(one.voluntary_switches for one in everyone),
-            involuntary_switches=_total(one.involuntary_switches for one in everyone),
-            major_faults=self._never_less("faults", (one.major_faults for one in now.values())),
+            read_bytes=self._monotonic_sum("read", (one.read_bytes for one in now.values())),
+            write_bytes=self._monotonic_sum("write", (one.write_bytes for one in now.values())),
+            voluntary_switches=_sum_of_known(one.voluntary_switches for one in everyone),
+            involuntary_switches=_sum_of_known(one.involuntary_switches for one in everyone),
+            major_faults=self._monotonic_sum("faults", (one.major_faults for one in now.values())),
         )
 
-    def _never_less(self, counter: str, values: Iterable[_Number | None]) -> _Number | None:
-        """The sum of a counter that the kernel adds to the parent's when it waits for its child: an
-        ended child is counted there, and must not be counted again. A child that nobody waited for
-        takes its share with it; the sum never falls all the same."""
-        now = _total(values)
+    def _monotonic_sum(self, counter: str, values: Iterable[_Number | None]) -> _Number | None:
+        """The sum of a counter, never less than before. When a parent waits for an ended child, the
+        kernel adds the child's counter to the parent's, so it must not be counted twice. A child
+        that nobody waited for would take its share away."""
+        now = _sum_of_known(values)
         if now is not None:
             now = self._most[counter] = max(now, self._most.get(counter, now))
         return now
@@ -117,7 +117,7 @@ def _usage_of(process: psutil.Process) -> Usage | None:
         return None
     # Of children that have ended the kernel tells it with the parent that waited for them: also of
     # those that came and went between two samples, as a database's process for each connection.
-    cpu_s = times.user + times.system + _waited_for(times)
+    cpu_s = times.user + times.system + _ended_children_s(times)
     peak = _peak_rss_bytes(process.pid)
     faults = _major_faults(process.pid)
     return Usage(
@@ -147,13 +147,13 @@ def _major_faults(pid: int) -> int | None:
     return int(fields[9]) + int(fields[10])
 
 
-def _waited_for(times: Any) -> float:
+def _ended_children_s(times: Any) -> float:
     """Seconds of children that have ended, if the platform reports them."""
     parts = (getattr(times, name, 0.0) for name in ("children_user", "children_system"))
     return float(sum(parts))
 
 
-def _total(values: Iterable[_Number | None]) -> _Number | None:
+def _sum_of_known(values: Iterable[_Number | None]) -> _Number | None:
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -261,7 +261,7 @@ class Sampler:
             disk_bytes, load_1m = self._disk_bytes, os.getloadavg()[0]
             self._machine.append({"phase": None, "at_s": at_s, **vars(machine_now())})
             for name, tree in self._trees.items():
-                usage = tree.usage(look=walk)
+                usage = tree.usage(find_children=walk)
                 if usage is None:
                     continue
                 row = {"phase": None, "at_s": at_s, "process": name, **vars(usage)}

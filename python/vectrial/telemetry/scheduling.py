@@ -1,4 +1,5 @@
-"""What processes had of the processors: time that their threads ran, and that they waited to."""
+"""Scheduling of processes: the time that their threads ran, and the time that they waited to
+run."""
 
 from __future__ import annotations
 
@@ -12,18 +13,18 @@ _PROC = Path("/proc")
 
 
 @dataclass(frozen=True)
-class Scheduled:
+class SchedulingTime:
     """Seconds of all threads together. ran_s: on a processor. waited_s: ready to run, while other
     threads had it."""
 
     ran_s: float
     waited_s: float
 
-    def __sub__(self, before: Scheduled) -> Scheduled:
-        return Scheduled(self.ran_s - before.ran_s, self.waited_s - before.waited_s)
+    def __sub__(self, before: SchedulingTime) -> SchedulingTime:
+        return SchedulingTime(self.ran_s - before.ran_s, self.waited_s - before.waited_s)
 
 
-def scheduled(pids: Iterable[int]) -> Scheduled | None:
+def scheduling_time(pids: Iterable[int]) -> SchedulingTime | None:
     """Seconds of the threads that these processes have now, since each began; None if the kernel
     does not report them (Linux does, in `schedstat`)."""
     ran_ns = waited_ns = 0
@@ -40,7 +41,7 @@ def scheduled(pids: Iterable[int]) -> Scheduled | None:
                 continue
             ran, waited, _ = text.split()
             ran_ns, waited_ns, known = ran_ns + int(ran), waited_ns + int(waited), True
-    return Scheduled(ran_ns / 1e9, waited_ns / 1e9) if known else None
+    return SchedulingTime(ran_ns / 1e9, waited_ns / 1e9) if known else None
 
 
 def descendants(pids: Iterable[int]) -> list[int]:

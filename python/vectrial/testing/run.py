@@ -16,7 +16,7 @@ from vectrial.model.store import Store
 from vectrial.servers.provide import prepare, recipe_of
 from vectrial.stores import registry
 from vectrial.util import environments
-from vectrial.util.child_environment import for_own
+from vectrial.util.child_environment import for_measuring_with_server
 from vectrial.util.children import python
 
 _SUITE = "vectrial.testing.conformance"
@@ -90,13 +90,13 @@ def _command(store: type[Store], server: str | None) -> tuple[tuple[str, ...], d
     ]
     if store.environment is not None:
         command = environments.command(store.environment, "pytest", arguments, classes=(store,))
-        return command.argv, for_own(command.env, server)
+        return command.argv, for_measuring_with_server(command.env, server)
     if importlib.util.find_spec("pytest") is None:
         raise UserError(
             "the conformance suite needs pytest, which is not installed",
             remedy="pip install 'vectrial[testing]'",
         )
-    return python("pytest", *arguments), for_own(os.environ, server)
+    return python("pytest", *arguments), for_measuring_with_server(os.environ, server)
 
 
 def _run(argv: tuple[str, ...], env: dict[str, str], show: Callable[[str], None]) -> int:

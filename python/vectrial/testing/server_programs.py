@@ -1,8 +1,8 @@
-"""Servers of which tests need the program: they are skipped where it cannot be had, and fail where
-the environment says that it must be there.
+"""Server programs that tests need. If one is unavailable the test is skipped, or fails if the
+environment says that the program must be there.
 
-VECTRIAL_MUST_RUN=weaviate,redis names recipes (`vectrial.servers.base.Recipe.name`), or what else a
-test says that it needs: axe, the accessibility checker of pages.
+VECTRIAL_MUST_RUN=weaviate,redis names recipes (`vectrial.servers.base.Recipe.name`), or other
+things that tests need: axe, the accessibility checker of pages.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ MUST_RUN = "VECTRIAL_MUST_RUN"
 
 def must_run(recipe: Recipe) -> bool:
     """True if tests of this server must not be skipped."""
-    return _named(recipe.name)
+    return _must_run(recipe.name)
 
 
 def no_program(recipe: Recipe, why: object) -> NoReturn:
     """End a test whose server is not available: skip it, or fail it if it must run."""
-    not_here(recipe.name, why)
+    skip_or_fail(recipe.name, why)
 
 
-def not_here(name: str, why: object) -> NoReturn:
+def skip_or_fail(name: str, why: object) -> NoReturn:
     """End a test that needs something unavailable: skip it, or fail it if it must run."""
-    if _named(name):
+    if _must_run(name):
         pytest.fail(f"{MUST_RUN} names {name}, which cannot be had: {why}")
     pytest.skip(f"{name}: {why}")
 
 
-def _named(name: str) -> bool:
+def _must_run(name: str) -> bool:
     return name in os.environ.get(MUST_RUN, "").split(",")
 
 
-def prepared(recipe: Recipe, *, nodes: int = 1) -> None:
+def require_startable(recipe: Recipe, *, nodes: int = 1) -> None:
     """Make sure that a server of this kind, or a cluster, can be started; otherwise see
     `no_program`."""
     try:

@@ -1,8 +1,8 @@
-"""Unpacking of downloaded archives that are trusted with nothing.
+"""Unpacking of downloaded archives that are not trusted.
 
-Only regular files and folders come out, below the target folder, and no more bytes than an
-honest archive of that size could hold. Links, devices, absolute or climbing paths, names that
-occur twice and encrypted members end the unpacking, and nothing of it remains.
+Only regular files and folders come out, below the target folder, and no more bytes than an honest
+archive of that size could hold. Links, devices, absolute or climbing paths, names that occur twice
+and encrypted members end the unpacking, and nothing remains.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHUNK = 1 << 20
 _MAX_READ = 4 << 20
 _ZIP = (b"PK\3\4", b"PK\5\6")
 _COMPRESSED: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\0": lzma.open}
-#: What the standard library raises on damaged archives.
+#: Errors that the standard library raises on damaged archives.
 _DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -160,7 +160,7 @@ class _Member:
     counted: bool
 
 
-class _Bounded:
+class _BoundedReader:
     """Forward reading of a decompressed stream, within a budget.
 
     Reads and seeks of any size go through in pieces, so that neither a claimed size nor a
@@ -211,7 +211,7 @@ def _tar_members(archive: Path, opener: Any, budget: _Budget) -> Iterator[_Membe
     with (
         opener(archive, "rb") as stream,
         # tarfile only ever calls read, seek and tell of what it reads from.
-        tarfile.open(fileobj=cast(Any, _Bounded(stream, budget)), mode="r:") as opened,
+        tarfile.open(fileobj=cast(Any, _BoundedReader(stream, budget)), mode="r:") as opened,
     ):
         tar: Any = opened
         while (one := tar.next()) is not None:

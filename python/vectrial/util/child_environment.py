@@ -1,7 +1,7 @@
 """The environment variables that processes started by Vectrial get.
 
-They get what this list names, not everything that Vectrial has: a server, or the client of one
-store, has no use for the passwords of other stores or for the token of `vectrial serve`.
+They get the variables listed here, not all that Vectrial has: a server, or the client of one store,
+does not need the passwords of other stores or the token of `vectrial serve`.
 VECTRIAL_PASS=NAME,NAME names further variables for all of them.
 """
 
@@ -50,7 +50,7 @@ def for_measuring(environment: Mapping[str, str] | None = None) -> dict[str, str
     return _only(_MEASURING, _MEASURING_PREFIXES, environment)
 
 
-def for_own(environment: Mapping[str, str], server: str | None) -> dict[str, str]:
+def for_measuring_with_server(environment: Mapping[str, str], server: str | None) -> dict[str, str]:
     """Variables for a measuring process that starts its store's server itself: `for_measuring` and
     that server's, secrets included. server: its recipe's name, if there is one."""
     if server is None:

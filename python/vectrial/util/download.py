@@ -1,9 +1,8 @@
 """Files by URL: resumed, bounded, and verified before they get their name.
 
-While it comes, a file is `NAME.part` with `NAME.part.json` beside it, which remembers the
-server's validator; a later call goes on where the last one ended, provided that the server
-still has the same file. Checksums that nobody published are recorded on the first fetch and
-held against every later one.
+An incomplete file is `NAME.part`, with the server's validator in `NAME.part.json`; a later call
+continues it if the server still has the same file. If no checksum is published, it is recorded on
+the first fetch and verified on every later one.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class Fetched:
     note: str | None
 
 
-class _Passing(Exception):
+class _TransientError(Exception):
     """A transient failure that another try may resolve."""
 
     def __init__(self, reason: str, wait_s: float | None = None) -> None:
@@ -91,7 +90,7 @@ def download(
     policy = policy or Policy()
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.is_file():
-        return _verified(remote, path, path)
+        return _verify(remote, path, path)
     partial = _Partial(path)
     failures = 0
     while True:
@@ -99,7 +98,7 @@ def download(
         try:
             _fetch_rest(remote, partial, progress, policy)
             break
-        except _Passing as error:
+        except _TransientError as error:
             failures = 1 if partial.size > before else failures + 1
             if failures >= policy.attempts:
                 raise SourceUnavailable(
@@ -111,7 +110,7 @@ def download(
             progress(partial.size, 0, f"{path.name}: {error}; trying again")
             policy.sleep(min(wait, _LONGEST_WAIT_S))
     try:
-        fetched = _verified(remote, partial.file, path)
+        fetched = _verify(remote, partial.file, path)
     except DataError:
         partial.forget()
         raise
@@ -172,13 +171,15 @@ def _fetch_rest(remote: Remote, partial: _Partial, progress: Progress, policy: P
         headers |= {"Range": f"bytes={partial.size}-", "If-Range": validator}
     try:
         with _open(remote, headers, policy) as answer:
-            start, total = _place(answer, partial, remote)
-            _admit(remote, answer, total, start, partial, policy)
+            start, total = _answer_range(answer, partial, remote)
+            _check_answer(remote, answer, total, start, partial, policy)
             if not start:
                 partial.remember(remote.url, answer.headers)
             _write(answer, partial, start, total, progress, policy)
     except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
-        raise _Passing(f"the connection broke off: {error or type(error).__name__}") from error
+        raise _TransientError(
+            f"the connection broke off: {error or type(error).__name__}"
+        ) from error
 
 
 def _open(remote: Remote, headers: dict[str, str], policy: Policy) -> Any:
@@ -191,8 +192,8 @@ def _open(remote: Remote, headers: dict[str, str], policy: Policy) -> Any:
         if error.code == 416:
             return error  # the answer to a range that is empty, or beyond a file that shrank
         if error.code in _PASSING:
-            raise _Passing(
-                f"the server answers {error.code} {error.reason}", _wait(error)
+            raise _TransientError(
+                f"the server answers {error.code} {error.reason}", _retry_after_s(error)
             ) from error
         remedies = {
             403: "it may have moved or want a login; fetch it in a browser and import the file",
@@ -206,15 +207,15 @@ def _open(remote: Remote, headers: dict[str, str], policy: Policy) -> Any:
             remedy=remedies.get(error.code, "it cannot be had from there"),
         ) from error
     except urllib.error.URLError as error:
-        raise _Passing(f"no connection: {error.reason}") from error
+        raise _TransientError(f"no connection: {error.reason}") from error
 
 
-def _wait(error: urllib.error.HTTPError) -> float | None:
+def _retry_after_s(error: urllib.error.HTTPError) -> float | None:
     seconds = error.headers.get("Retry-After", "") if error.headers else ""
     return float(seconds) if seconds.isdigit() else None
 
 
-def _place(answer: Any, partial: _Partial, remote: Remote) -> tuple[int, int | None]:
+def _answer_range(answer: Any, partial: _Partial, remote: Remote) -> tuple[int, int | None]:
     """The offset of the answer's bytes, and the length of the whole file if it is known."""
     length = answer.headers.get("Content-Length")
     content = int(length) if length and length.isdigit() else None
@@ -228,10 +229,12 @@ def _place(answer: Any, partial: _Partial, remote: Remote) -> tuple[int, int | N
     if answer.status == 206 and unit == "bytes" and first.startswith(f"{partial.size}-"):
         return partial.size, total
     partial.forget()
-    raise _Passing(f"the server answers {answer.status} with another part than was asked for")
+    raise _TransientError(
+        f"the server answers {answer.status} with another part than was asked for"
+    )
 
 
-def _admit(
+def _check_answer(
     remote: Remote, answer: Any, total: int | None, start: int, partial: _Partial, policy: Policy
 ) -> None:
     """Refuse unsuitable answers before the first byte is written."""
@@ -292,10 +295,10 @@ def _write(
             out.write(chunk)
             progress(done / 1e6, (total or 0) / 1e6, f"fetching {name} (MB)")
     if total is not None and done < total:
-        raise _Passing(f"the connection broke off after {done} of {total} bytes")
+        raise _TransientError(f"the connection broke off after {done} of {total} bytes")
 
 
-def _verified(remote: Remote, file: Path, path: Path) -> Fetched:
+def _verify(remote: Remote, file: Path, path: Path) -> Fetched:
     """Compare a file with its known, published or recorded checksum.
 
     Raises:
@@ -309,7 +312,7 @@ def _verified(remote: Remote, file: Path, path: Path) -> Fetched:
     if remote.sha256 is not None:
         _check_sum(found, remote.sha256, "is pinned", f"{remote.url} ({path})")
         return Fetched(path, found, None)
-    record = _record(remote.url)
+    record = _checksum_record(remote.url)
     if record.is_file():
         source = f"was recorded on the first fetch in {record}"
         _check_sum(found, record.read_text().split()[0], source, f"{remote.url} ({path})")
@@ -330,6 +333,6 @@ def _check_sum(found: str, known: str, source: str, where: str) -> None:
         )
 
 
-def _record(url: str) -> Path:
+def _checksum_record(url: str) -> Path:
     name = hashlib.sha256(url.encode()).hexdigest()[:24]
     return paths.downloads_dir() / "trusted-on-first-fetch" / f"{name}.sha256"

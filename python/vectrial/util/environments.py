@@ -1,15 +1,15 @@
 """Python environments for single stores, made by uv on demand.
 
-Some stores need versions of libraries that no other store can live with (AnnLite's search fails
-with numpy 2, for one). Such a store declares an `Environment`, and the process that measures it
-runs inside that environment, so that no call between processes lies inside a timed one.
+Some stores need versions of libraries that other stores cannot use (AnnLite's search fails with
+numpy 2, for example). Such a store declares an `Environment`, and the process that measures it runs
+inside that environment, so that a timed call is never a call between processes.
 
 An environment is made once from the lock file `locks/<name>.lock` of a package that brings one (see
 `plugins.packages`), in a folder of `paths.environments_dir()` named after the lock's hash. Neither
-Vectrial nor that package is installed into it: `command` makes these very copies importable there,
-and nothing that lies beside them.
+Vectrial nor that package is installed into it: `command` makes exactly these copies importable
+there, and nothing that lies beside them.
 
-Where `locks/<name>.needs` names hardware, a word a line (see `vectrial.util.hardware`), nothing is
+If `locks/<name>.needs` names hardware, one kind a line (see `vectrial.util.hardware`), nothing is
 installed on a machine that lacks it.
 """
 
@@ -52,7 +52,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted({lock.stem for lock in locks}))
 
 
-def path(environment: Environment) -> Path:
+def environment_folder(environment: Environment) -> Path:
     """The folder of `environment`, whether it exists or not.
 
     Its name ends in a hash of everything that determines the folder's contents, so a changed lock
@@ -65,7 +65,7 @@ def path(environment: Environment) -> Path:
     return paths.environments_dir() / f"{environment.name}-{pins.hexdigest()[:12]}"
 
 
-def lacking(environment: Environment) -> str:
+def missing_hardware(environment: Environment) -> str:
     """The hardware that the libraries of `environment` need and this machine lacks, and how that
     was determined; empty if nothing is missing.
 
@@ -73,7 +73,11 @@ def lacking(environment: Environment) -> str:
         UserError: no environment of this name exists.
     """
     needs = _pins(environment)[0].with_suffix(".needs")
-    return hardware.lacking(needs.read_text(encoding="utf-8").split()) if needs.exists() else ""
+    return (
+        hardware.missing_hardware(needs.read_text(encoding="utf-8").split())
+        if needs.exists()
+        else ""
+    )
 
 
 def ensure(environment: Environment, progress: LineProgress = lambda line: None) -> Path:
@@ -87,8 +91,8 @@ def ensure(environment: Environment, progress: LineProgress = lambda line: None)
             message ends with the log's tail.
         UserError: no environment of this name exists.
     """
-    folder, what = path(environment), f"environment '{environment.name}'"
-    if why := lacking(environment):
+    folder, what = environment_folder(environment), f"environment '{environment.name}'"
+    if why := missing_hardware(environment):
         raise NotInstalled(f"{what} {why}")
 
     def build(aside: Path, lock: int) -> None:
@@ -124,7 +128,9 @@ def command(
     """
     python = ensure(environment, progress)
     env = {k: v for k, v in os.environ.items() if k not in ("PYTHONHOME", "VIRTUAL_ENV")}
-    env["PYTHONPATH"] = str(_only(map(plugins.folder_of, classes), python.parents[1]))
+    env["PYTHONPATH"] = str(
+        _isolated_import_folder(map(plugins.folder_of, classes), python.parents[1])
+    )
     env["PYTHONSAFEPATH"] = "1"
     return PythonCommand((str(python), "-P", "-m", module, *arguments), env)
 
@@ -146,7 +152,7 @@ def _packages() -> tuple[Path, ...]:
     return (_PACKAGE, *plugins.packages().values())
 
 
-def _only(packages: Iterable[Path], folder: Path) -> Path:
+def _isolated_import_folder(packages: Iterable[Path], folder: Path) -> Path:
     """A folder from which only this copy of Vectrial and these packages can be imported.
 
     The folder that really holds a package may be a site-packages full of other libraries, which
@@ -218,7 +224,7 @@ def main(arguments: Sequence[str]) -> int:
 
     try:
         for name in arguments or names():
-            if not arguments and (why := lacking(Environment(name))):
+            if not arguments and (why := missing_hardware(Environment(name))):
                 say(f"environment '{name}': skipped: {why}")
                 continue
             print(ensure(Environment(name), say))

@@ -11,7 +11,7 @@ from vectrial.stats.intervals import Spread
 
 NOTHING = "—"
 
-#: What follows the number in a value as it is read: " ms", "/s".
+#: The text after the number in a value as it is read: " ms", "/s".
 _UNIT_TOLD = re.compile(r"[ /].*$")
 
 
@@ -117,10 +117,10 @@ def params(values: Mapping[str, Any]) -> str:
     store and is omitted."""
     named = [key for key, value in values.items() if value is not None]
     order = sorted(named, key=lambda key: _FIRST.index(key) if key in _FIRST else len(_FIRST))
-    return " ".join(f"{key}={_plain(values[key])}" for key in order) or "defaults"
+    return " ".join(f"{key}={_value_text(values[key])}" for key in order) or "defaults"
 
 
-def _plain(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return number(value, 6) if isinstance(value, float) else str(value)
 
 
@@ -134,6 +134,6 @@ def rows(count: int) -> str:
     return plural(count, "row")
 
 
-def joined(items: list[str]) -> str:
+def list_in_words(items: list[str]) -> str:
     """The items as a list in prose: 'a', 'a and b', 'a, b and c'."""
     return " and ".join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else "".join(items)

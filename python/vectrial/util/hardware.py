@@ -28,13 +28,13 @@ class Hardware:
     first: str
 
 
-#: By the names that `locks/<name>.needs` may hold.
+#: Kinds of hardware by the names that `locks/<name>.needs` may hold.
 HARDWARE = {
     "nvidia-gpu": Hardware("an NVIDIA GPU", "nvidia[0-9]*", "nvidia0"),
 }
 
 
-def lacking(names: Iterable[str], dev: Path = _DEV) -> str:
+def missing_hardware(names: Iterable[str], dev: Path = _DEV) -> str:
     """The first of these kinds of hardware that is missing here, and how that was determined; empty
     if none is missing.
 

@@ -1,10 +1,10 @@
 """Ctrl-C, SIGTERM and SIGHUP end a command within seconds, at any moment.
 
-The first one raises `KeyboardInterrupt` where the command is, so that it cleans up. Since that can
-be lost in a library, or come late where one computes, it is noted, too: loops that last ask
-`check`, and a thread ends the process when it takes too long, or another signal comes. One that
-Python itself drops, since it was raised in a callback of the garbage collector's, is raised again;
-one that a library turned into another error is raised by `unwrapped`.
+The first one raises `KeyboardInterrupt` where the command is, so that it cleans up. A library can
+lose the exception, or delay it while it computes. So it is also recorded: long loops call `check`,
+and a thread ends the process if the clean-up takes too long or another signal comes. If Python
+drops the exception, because it was raised in a callback of the garbage collector, it is raised
+again. If a library turned it into another error, `unwrap_interruption` raises it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from types import FrameType
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Seconds that a command may take to clean up.
 PATIENCE_S = 4.0
-#: A signal that comes within so many seconds of the first is the same wish: a terminal that is
-#: closed says it more than once.
+#: A signal within this many seconds of the first one counts as the same: closing a terminal sends
+#: several.
 _SAME_WISH_S = 1.0
 #: Added to a signal's number on the pipe: its interruption was dropped and is to be raised again.
 _AGAIN = 128
@@ -33,7 +33,7 @@ _AGAIN = 128
 _AGAIN_S = 0.01
 
 
-class _Heard:
+class _SignalState:
     """State of the signals: the signal received (0: none), whether its interruption was raised, the
     message of a forced end, and the seconds until then."""
 
@@ -43,14 +43,14 @@ class _Heard:
     patience_s = PATIENCE_S
 
 
-def code() -> int:
+def exit_code() -> int:
     """The exit status of a command ended by a signal: 128 plus its number, 130 for Ctrl-C."""
-    return 128 + (_Heard.number or signal.SIGINT)
+    return 128 + (_SignalState.number or signal.SIGINT)
 
 
-def came() -> bool:
+def has_arrived() -> bool:
     """True if a signal that ends the command has arrived."""
-    return _Heard.number != 0
+    return _SignalState.number != 0
 
 
 def check() -> None:
@@ -59,33 +59,33 @@ def check() -> None:
     Raises:
         KeyboardInterrupt: an interruption has arrived.
     """
-    if _Heard.number:
+    if _SignalState.number:
         raise KeyboardInterrupt
 
 
 def set_hint(text: str | Callable[[], str]) -> None:
     """Set the line that an interrupted command prints, such as how to resume; it is printed
     once. A function says it at that moment."""
-    _Heard.hint = text if callable(text) else lambda: text
+    _SignalState.hint = text if callable(text) else lambda: text
 
 
 def hint() -> str:
     """The hint, unless it was printed already."""
-    return _Heard.hint()
+    return _SignalState.hint()
 
 
-def allow(seconds: float) -> None:
+def allow_cleanup(seconds: float) -> None:
     """Allow more time for cleaning up, e.g. for a server that has data to write."""
-    _Heard.patience_s = max(_Heard.patience_s, seconds)
+    _SignalState.patience_s = max(_SignalState.patience_s, seconds)
 
 
 @contextmanager
-def handled() -> Iterator[None]:
+def handle_signals() -> Iterator[None]:
     """Let signals end the command that runs in the block, as this module describes."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    _Heard.number, _Heard.raised, _Heard.hint, _Heard.patience_s = (
+    _SignalState.number, _SignalState.raised, _SignalState.hint, _SignalState.patience_s = (
         0,
         False,
         str,
@@ -99,8 +99,8 @@ def handled() -> Iterator[None]:
     unraisable = sys.unraisablehook
 
     def raise_again(what: sys.UnraisableHookArgs) -> None:
-        if what.exc_type is KeyboardInterrupt and _Heard.raised:
-            os.write(writing, bytes([_Heard.number + _AGAIN]))
+        if what.exc_type is KeyboardInterrupt and _SignalState.raised:
+            os.write(writing, bytes([_SignalState.number + _AGAIN]))
         else:
             unraisable(what)
 
@@ -119,7 +119,7 @@ def handled() -> Iterator[None]:
 
 
 @contextmanager
-def unwrapped() -> Iterator[None]:
+def unwrap_interruption() -> Iterator[None]:
     """Raise an interruption as such if a library turned it into an error of its own, as DuckDB does
     in a query.
 
@@ -132,13 +132,13 @@ def unwrapped() -> Iterator[None]:
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, KeyboardInterrupt):
             cause = cause.__cause__ or cause.__context__
-        if cause is not None and came():
+        if cause is not None and has_arrived():
             raise KeyboardInterrupt from error
         raise
 
 
 @contextmanager
-def at_once() -> Iterator[None]:
+def end_at_once() -> Iterator[None]:
     """Let signals end the process at once and without a message, as by default, within the block:
     before a command has anything to clean up."""
     ours = [one for one in _SIGNALS if signal.getsignal(one) is _raise_once]
@@ -152,8 +152,8 @@ def at_once() -> Iterator[None]:
 
 
 def _raise_once(number: int, frame: FrameType | None) -> None:
-    if not _Heard.raised:
-        _Heard.number, _Heard.raised = _Heard.number or number, True
+    if not _SignalState.raised:
+        _SignalState.number, _SignalState.raised = _SignalState.number or number, True
         raise KeyboardInterrupt
 
 
@@ -163,7 +163,7 @@ def _watch(pipe: int) -> None:
     first: float | None = None
     with os.fdopen(pipe, "rb", buffering=0) as source:
         while True:
-            left = None if first is None else first + _Heard.patience_s - time.monotonic()
+            left = None if first is None else first + _SignalState.patience_s - time.monotonic()
             if left is not None and left <= 0:
                 _end()
             if not select.select([source], [], [], left)[0]:
@@ -173,13 +173,13 @@ def _watch(pipe: int) -> None:
                 return
             for number in (one - _AGAIN for one in received if one > _AGAIN):
                 time.sleep(_AGAIN_S)
-                _Heard.raised = False
+                _SignalState.raised = False
                 os.kill(os.getpid(), number)
             ends = [number for number in received if number in _SIGNALS]
             now = time.monotonic()
             if ends and first is None:
                 first = now
-                _Heard.number = _Heard.number or ends[0]
+                _SignalState.number = _SignalState.number or ends[0]
             elif ends and first is not None and now - first > _SAME_WISH_S:
                 _end()
 
@@ -187,7 +187,7 @@ def _watch(pipe: int) -> None:
 def _end() -> None:
     """End the process and everything that it started at once."""
     with suppress(OSError):
-        os.write(2, f"{_Heard.hint() or 'interrupted'}\n".encode(errors="replace"))
+        os.write(2, f"{_SignalState.hint() or 'interrupted'}\n".encode(errors="replace"))
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
-    os._exit(code())
+    os._exit(exit_code())

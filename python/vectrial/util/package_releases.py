@@ -1,9 +1,9 @@
 """Other releases of Python packages for the process that measures a store.
 
-VECTRIAL_FAISS_PACKAGES="faiss-cpu==1.11.0" names what faiss is measured with in place of what is
-installed: requirements as pip takes them, or files of wheels. They are installed into a folder of
-`paths.environments_dir()`, once, with everything else at the versions that are installed, so that
-nothing but these packages differs.
+VECTRIAL_FAISS_PACKAGES="faiss-cpu==1.11.0" names the packages with which faiss is measured instead
+of the installed ones: requirements as pip takes them, or files of wheels. They are installed into a
+folder of `paths.environments_dir()`, once, with everything else at the versions that are installed,
+so that nothing but these packages differs.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def ensure(packages: Packages, python: str, progress: LineProgress) -> Path:
     uv = children.uv()
     if uv is None:
         raise NotInstalled(f"{packages.variable} is installed by uv: pip install uv")
-    others = _others(packages, uv, python)
+    others = _other_packages(packages, uv, python)
     folder = paths.environments_dir() / f"packages-{_hash(packages, python, others)}"
 
     def build(aside: Path, lock: int) -> None:
@@ -127,18 +127,18 @@ def _hash(packages: Packages, python: str, others: Sequence[str]) -> str:
     return found.hexdigest()[:12]
 
 
-def _others(packages: Packages, uv: str, python: str) -> Sequence[str]:
+def _other_packages(packages: Packages, uv: str, python: str) -> Sequence[str]:
     """Every other package that is installed, at its version."""
     freeze = [uv, "pip", "freeze", "--python", python]
     found = subprocess.run(freeze, capture_output=True, text=True, check=False)
     if found.returncode:
         raise NotInstalled(f"uv cannot list the installed packages: {found.stderr.strip()}")
-    own = {_plain(Path(one).name) for one in packages.requirements}
+    own = {_normal_name(Path(one).name) for one in packages.requirements}
     pins = [line for line in found.stdout.splitlines() if re.fullmatch(r"[\w.-]+==\S+", line)]
-    return [line for line in pins if _plain(line) not in own]
+    return [line for line in pins if _normal_name(line) not in own]
 
 
-def _plain(requirement: str) -> str:
+def _normal_name(requirement: str) -> str:
     """The normalised package name, the same for all its spellings."""
     name = requirement.split("-")[0] if _is_wheel(requirement) else ""
     match = _NAME.match(name or requirement)

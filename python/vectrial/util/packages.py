@@ -95,7 +95,7 @@ def archive(package: Package, progress: Progress) -> Path:
     return cached
 
 
-def unpacked(package: Package, progress: Progress) -> Path:
+def unpacked_folder(package: Package, progress: Progress) -> Path:
     """The folder of the package's files, fetched and unpacked unless it is here already.
 
     Raises:

@@ -1,10 +1,10 @@
 """Plug-ins: objects that packages, Vectrial's own among them, register through entry points.
 
-A group of entry points is a `Plugins`, a mapping from names to what they lead to. Names are read
-from installed metadata, and a plug-in is imported when it is asked for: one that is broken raises a
-`PluginError` then, and stands in nobody's way before. Where Vectrial runs from its source tree, the
-entry points of the packages of that tree are read from their `pyproject.toml`: their metadata are
-those of the last build.
+A group of entry points is a `Plugins`, a mapping from names to the registered objects. Names are
+read from installed metadata, and a plug-in is imported on request: a broken one raises a
+`PluginError` then, and disturbs nothing before. If Vectrial runs from its source tree, the entry
+points of the packages of that tree are read from their `pyproject.toml`: their metadata are those
+of the last build.
 
 A store's own environment has no such metadata. Processes there get a `reference` ("module:Name")
 and call `import_reference`.
@@ -100,11 +100,13 @@ class Plugins(Mapping[str, T]):
             found = entry.point.load()
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
-            raise self._broken(entry, f"{entry.point.value} cannot be imported: {why}") from error
+            raise self._plugin_error(
+                entry, f"{entry.point.value} cannot be imported: {why}"
+            ) from error
         try:
             return self._check(name, found)
         except ValueError as error:
-            raise self._broken(entry, f"{entry.point.value} {error}") from error
+            raise self._plugin_error(entry, f"{entry.point.value} {error}") from error
 
     def load(self, name: str) -> T:
         """The plug-in of that name.
@@ -148,9 +150,9 @@ class Plugins(Mapping[str, T]):
         return self._entries()[name][0].package
 
     def _entries(self) -> Mapping[str, tuple[_Entry, ...]]:
-        return _registered(self.group, tuple(sys.path))
+        return _entry_points_of(self.group, tuple(sys.path))
 
-    def _broken(self, entry: _Entry, what: str) -> PluginError:
+    def _plugin_error(self, entry: _Entry, what: str) -> PluginError:
         return PluginError(what, where=self._where(entry), remedy="repair or uninstall the package")
 
     def _where(self, entry: _Entry) -> str:
@@ -177,7 +179,7 @@ def packages() -> Mapping[str, Path]:
 def folder_of(kind: type) -> Path:
     """The folder of the top-level package that defines `kind`, or the module's file if it lies in
     no package."""
-    found = _place(_top(kind.__module__))
+    found = _module_place(_top_module(kind.__module__))
     if found is None:
         raise UserError(
             f"{reference(kind)} cannot be imported by another process",
@@ -188,19 +190,19 @@ def folder_of(kind: type) -> Path:
 
 @functools.cache
 def _packages(path: tuple[str, ...]) -> Mapping[str, Path]:
-    registered = _registered("vectrial.packages", path)
+    registered = _entry_points_of("vectrial.packages", path)
     entries = (entry for several in registered.values() for entry in several)
-    modules = sorted({_top(entry.point.value) for entry in entries})
-    places = {module: _place(module) for module in modules}
+    modules = sorted({_top_module(entry.point.value) for entry in entries})
+    places = {module: _module_place(module) for module in modules}
     return MappingProxyType({module: place for module, place in places.items() if place})
 
 
-def _top(target: str) -> str:
+def _top_module(target: str) -> str:
     """The top-level module of "package.module:Name"."""
     return re.split("[.:]", target, maxsplit=1)[0]
 
 
-def _place(module: str) -> Path | None:
+def _module_place(module: str) -> Path | None:
     """The folder of a top-level package, or the file of a top-level module; None if it cannot be
     found on the disk."""
     try:
@@ -214,15 +216,15 @@ def _place(module: str) -> Path | None:
 
 
 @functools.cache
-def _registered(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[_Entry, ...]]:
+def _entry_points_of(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[_Entry, ...]]:
     """The entry points of a group by name. path: `sys.path`, on which they depend."""
-    members = _members(path)
+    members = _source_tree_entry_points(path)
     entries = [
         _Entry(EntryPoint(name, value, group), package)
         for package, groups in members.items()
         for name, value in groups.get(group, {}).items()
     ]
-    for point in _every(path).select(group=group):
+    for point in _all_entry_points(path).select(group=group):
         package = _OWN if point.dist is None else name_and_version(point.dist)[0]
         if package not in members:
             entries.append(_Entry(point, package))
@@ -235,23 +237,25 @@ def _registered(group: str, path: tuple[str, ...]) -> Mapping[str, tuple[_Entry,
 
 
 @functools.cache
-def _every(path: tuple[str, ...]) -> Any:
+def _all_entry_points(path: tuple[str, ...]) -> Any:
     """The entry points of all packages, found in one pass over their files."""
     return entry_points()
 
 
 @functools.cache
-def _members(path: tuple[str, ...]) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+def _source_tree_entry_points(
+    path: tuple[str, ...],
+) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
     """The entry points by group of each importable package of the source tree; empty outside a
     source tree."""
-    own, groups = _declared(_ROOT / "pyproject.toml")
+    own, groups = _declared_entry_points(_ROOT / "pyproject.toml")
     if own != _OWN:
         return {}
-    plugins = map(_declared, sorted((_ROOT / "packages").glob("*/pyproject.toml")))
-    return {own: groups} | {name: groups for name, groups in plugins if _installed(groups)}
+    plugins = map(_declared_entry_points, sorted((_ROOT / "packages").glob("*/pyproject.toml")))
+    return {own: groups} | {name: groups for name, groups in plugins if _is_installed(groups)}
 
 
-def _declared(project: Path) -> tuple[str, Mapping[str, Mapping[str, str]]]:
+def _declared_entry_points(project: Path) -> tuple[str, Mapping[str, Mapping[str, str]]]:
     """The name of a project and its entry points by group; "" if there is no such file."""
     if not project.is_file():
         return "", {}
@@ -259,8 +263,8 @@ def _declared(project: Path) -> tuple[str, Mapping[str, Mapping[str, str]]]:
     return declared.get("name", ""), declared.get("entry-points", {})
 
 
-def _installed(groups: Mapping[str, Mapping[str, str]]) -> bool:
+def _is_installed(groups: Mapping[str, Mapping[str, str]]) -> bool:
     """True if the package that declares these entry points can be imported: a source tree may hold
     a package that was not installed."""
     targets = [target for group in groups.values() for target in group.values()]
-    return bool(targets) and _place(_top(targets[0])) is not None
+    return bool(targets) and _module_place(_top_module(targets[0])) is not None

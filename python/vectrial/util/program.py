@@ -10,7 +10,7 @@ from importlib import import_module
 
 
 @contextmanager
-def loading() -> Iterator[None]:
+def fast_loading() -> Iterator[None]:
     """Turn off garbage collection in the block, which loads modules, and exempt what they made from
     it afterwards: it would take a fifth of the time."""
     gc.disable()
@@ -24,7 +24,7 @@ def loading() -> Iterator[None]:
 def run() -> None:
     """Load the module that the first argument names and call its `main`, which reads its own
     arguments from `sys.argv`."""
-    with loading():
+    with fast_loading():
         module = import_module(sys.argv.pop(1))
     module.main()
 

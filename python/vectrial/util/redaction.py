@@ -1,7 +1,7 @@
 """Removal of secrets from text, as clients of servers write them.
 
-What is written to a log is redacted on its way: a run that is killed leaves none, and a page that
-shows a run under way has none.
+Logs are redacted while they are written, so neither a killed run nor the page of a run under way
+shows secrets.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _VARIABLE = re.compile(
 _LINE = 1 << 16
 #: Bytes that a program may write before anybody reads: it must not wait for us.
 _PIPE = 1 << 20
-#: What stands before a short secret where it is told as one.
+#: Text before a short secret where it is recognizable as one.
 _SAYS_SO = (
     r"(?i:\b(?:password|passwd|requirepass|secret|token|api[_-]?key|auth)\W{1,6})|://[^/\s:@]*:"
 )
@@ -58,7 +58,7 @@ class Redaction:
                 sent = (value, f"{one.get('user', '')}:{value}")
                 headers = {base64.b64encode(text.encode()).decode() for text in sent}
                 words |= {header for header in headers if len(header) > LEAST}
-        self._words, self._short = _any_of(words), _any_of(short, _SAYS_SO)
+        self._words, self._short = _pattern_of_any(words), _pattern_of_any(short, _SAYS_SO)
 
     def __bool__(self) -> bool:
         return self._words is not None or self._short is not None
@@ -74,14 +74,14 @@ class Redaction:
                 content = pattern.sub(rf"\g<before>{HIDDEN}", content)
         return content
 
-    def within(self, data: Any) -> Any:
+    def redact_value(self, data: Any) -> Any:
         """A JSON value without secrets."""
         if isinstance(data, str):
             return self.text(data)
         if isinstance(data, Mapping):
-            return {self.text(str(key)): self.within(value) for key, value in data.items()}
+            return {self.text(str(key)): self.redact_value(value) for key, value in data.items()}
         if isinstance(data, list | tuple):
-            return [self.within(one) for one in data]
+            return [self.redact_value(one) for one in data]
         return data
 
     def file(self, path: Path) -> bool:
@@ -143,20 +143,20 @@ def _redact(source: int, target: IO[bytes], redaction: Redaction) -> None:
             left += part
             end = max(left.rfind(b"\n"), left.rfind(b"\r")) + 1
             if not end and len(left) > _LINE:
-                left = _redacted(left, redaction)
+                left = _redact_bytes(left, redaction)
                 end = len(left) - _LINE // 2  # what begins before it was whole, and is hidden
             if end > 0:
-                target.write(_redacted(left[:end], redaction))
+                target.write(_redact_bytes(left[:end], redaction))
                 left = left[end:]
-        target.write(_redacted(left, redaction))
+        target.write(_redact_bytes(left, redaction))
 
 
-def _redacted(said: bytes, redaction: Redaction) -> bytes:
-    text = redaction.text(said.decode("utf-8", "surrogateescape"))
+def _redact_bytes(content: bytes, redaction: Redaction) -> bytes:
+    text = redaction.text(content.decode("utf-8", "surrogateescape"))
     return text.encode("utf-8", "surrogateescape")
 
 
-def of_environment(more: Iterable[str] = ()) -> Redaction:
+def environment_redaction(more: Iterable[str] = ()) -> Redaction:
     """A redaction of every secret in Vectrial's environment, and of `more` values."""
     return Redaction([*environment_secrets().values(), *({"made": value} for value in more)])
 
@@ -188,7 +188,7 @@ def _forms(value: str) -> set[str]:
     return {value, quote(value), quote(value, safe="")} | lines | {one[1:-1] for one in strings}
 
 
-def _any_of(values: Iterable[str], before: str = "") -> re.Pattern[str] | None:
+def _pattern_of_any(values: Iterable[str], before: str = "") -> re.Pattern[str] | None:
     """A pattern for any of these values after `before`; a number is not found in a longer one."""
     # The longest first, so that no rest of one is left over.
     every = sorted(values, key=len, reverse=True)

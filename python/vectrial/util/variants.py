@@ -19,10 +19,10 @@ from vectrial.model.errors import UserError
 
 T = TypeVar("T")
 
-#: What a variant may be called.
+#: Names that a variant may have.
 PATTERN = r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}"
 _AT, _MARK, _FILE = "@", "__", "_FILE"
-#: What says where a server comes from.
+#: Variables that say where a server comes from.
 _SOURCES = ("BIN", "ADDRESS", "PROVIDER")
 _LOCK = threading.RLock()
 _VARIABLE = re.compile(r"(?P<plain>VECTRIAL_[A-Z0-9_]*?[A-Z0-9])__(?P<variant>[A-Z0-9_]+)")
@@ -66,7 +66,7 @@ def variants_here() -> tuple[str, ...]:
 
 
 @contextmanager
-def variables_of(variant: str) -> Iterator[None]:
+def set_variables(variant: str) -> Iterator[None]:
     """Within the block, replace general environment variables by a variant's own, and remove those
     that they contradict: for a variant with a program, the address of a running server. Errors
     about a variable name the variant's own. One block at a time: others wait."""
@@ -74,7 +74,7 @@ def variables_of(variant: str) -> Iterator[None]:
     if not own:
         yield
         return
-    hidden = {other for name in own for other in _instead_of(name)} - own.keys()
+    hidden = {other for name in own for other in _replaced_variables(name)} - own.keys()
     with _LOCK:
         before = {name: os.environ.get(name) for name in own.keys() | hidden}
         for name in hidden:
@@ -94,7 +94,7 @@ def variables_of(variant: str) -> Iterator[None]:
                     os.environ[name] = value
 
 
-def _instead_of(name: str) -> Iterator[str]:
+def _replaced_variables(name: str) -> Iterator[str]:
     """The variables that a variable replaces, beside the general variable of the same name."""
     # A secret stands in a variable or in a file.
     yield name.removesuffix(_FILE) if name.endswith(_FILE) else name + _FILE
@@ -103,16 +103,16 @@ def _instead_of(name: str) -> Iterator[str]:
         yield from (f"{stem}_{other}" for other in _SOURCES if other != what)
 
 
-def within_variables(variant: str, steps: Generator[T]) -> Generator[T]:
+def run_with_variables(variant: str, steps: Generator[T]) -> Generator[T]:
     """The same steps, each taken with a variant's own variables, which are not set in between."""
     try:
         while True:
-            with variables_of(variant):
+            with set_variables(variant):
                 try:
                     step = next(steps)
                 except StopIteration:
                     return
             yield step
     finally:
-        with variables_of(variant):
+        with set_variables(variant):
             steps.close()

@@ -1,12 +1,12 @@
-"""A file system of its own for a store's data, of which a power cut can be made, and a full disk.
+"""A separate file system for a store's data, for simulated power cuts and full disks.
 
-It is an ext4 in a file, on a loop device. The content of the block device at one moment is what a
-power cut leaves: what programs wrote and nobody forced to the disk is in the page cache and not
-there, and the journal is replayed when it is mounted again. A disk with a write cache of its own
-may lose more; this one keeps every block that it was given.
+It is an ext4 in a file, on a loop device. A power cut leaves the content of the block device at one
+moment: data that were written but not synced are only in the page cache, and are lost. The journal
+is replayed when the file system is mounted again. A disk with its own write cache may lose more;
+this one keeps every block that it was given.
 
-It is mounted in a mount namespace that begins with the first volume of this process: it is seen by
-this process and those that it starts from then on, and gone with the last of them, however they
+It is mounted in a mount namespace that begins with the first volume of this process: this process
+and those that it starts from then on see it, and it vanishes with the last of them, however they
 end. Needs root.
 """
 
@@ -56,7 +56,7 @@ class Volume:
         Raises:
             NoVolume: it cannot be made here.
         """
-        if why := lacking():
+        if why := why_no_volume():
             raise NoVolume(why)
         if self._size_bytes < _LEAST_BYTES:
             raise NoVolume(f"a file system needs {_LEAST_BYTES >> 20} MiB at least")
@@ -91,10 +91,10 @@ class Volume:
             NoVolume: the kernel never was at rest.
         """
         for copies in range(1, _COPIES + 1):  # noqa: B007 - it is returned
-            before = self._written()
+            before = self._device_counters()
             # By extents: holes stay holes, and only what was written is read.
             _run("cp", "--sparse=always", str(self._image), str(self._cut))
-            if before == self._written():
+            if before == self._device_counters():
                 break
         else:
             raise NoVolume(f"the kernel wrote to {self.folder} in each of {_COPIES} copies")
@@ -142,14 +142,14 @@ class Volume:
             _run("umount", "-l", str(self.folder))
             self._mounted = False
 
-    def _written(self) -> str:
+    def _device_counters(self) -> str:
         """The counters of the block device."""
         device = self.folder.stat().st_dev
         number = f"{os.major(device)}:{os.minor(device)}"
         return Path(f"/sys/dev/block/{number}/stat").read_text()
 
 
-def lacking() -> str:
+def why_no_volume() -> str:
     """Why no volume can be made on this machine; empty if one can."""
     if os.geteuid() != 0:
         return "a file system of its own needs root"

@@ -1,9 +1,10 @@
-"""How a trial ends: measured, invalid, or failed, and whose fault that is.
+"""The end of a trial: measured, invalid, or failed, and whose fault that is.
 
-At its time limit a signal of the parent ends it where it stands, and it keeps what it has measured.
+At its time limit, a signal from the parent ends the trial at once; the phases measured so far are
+kept.
 
-A store is wrong only where it gave a wrong answer. What the machine lacked (room on a disk, file
-handles, memory, local ports) fails the trial, which `--resume` measures again.
+A store is wrong only if it gave a wrong answer. If the machine lacks something (disk space, file
+handles, memory, local ports), the trial fails, and `--resume` measures it again.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 
 from vectrial.gate import GateResult
-from vectrial.model.results_schema import MetricName, with_own
+from vectrial.model.results_schema import MetricName, metrics_with
 from vectrial.model.trial import MACHINE_LACKED, Scope
 from vectrial.worker.messages import Finished
 
-#: What the machine lacks, and how the system and libraries say so.
+#: Things that the machine may lack, and the messages of the system and libraries for them.
 _LACKS = {
     "room on a disk": (
         "No space left on device",
@@ -50,7 +51,7 @@ def log_error(error: Exception) -> str:
 def drop_undeclared(out: Finished, own: Sequence[MetricName]) -> None:
     """Remove the metrics that neither the results' schema nor the experiment (own) declares, so
     that the others can be written. The trial has failed."""
-    known, undeclared = with_own(own), set[str]()
+    known, undeclared = metrics_with(own), set[str]()
     for phase in out.phases:
         for values in (phase.metrics, phase.missing):
             undeclared |= (names := values.keys() - known.keys())
@@ -110,7 +111,7 @@ def _complaints(out: Finished, relevant: Sequence[GateResult]) -> Iterator[str]:
             yield f"{phase.name}: {count:,} × {kind}" + (f": {messages[0]}" if messages else "")
 
 
-class TimeIsUp(KeyboardInterrupt):
+class TrialTimeUp(KeyboardInterrupt):
     """The trial has reached its time limit. Like Ctrl-C this is nobody's error: no client retries,
     and no sample records it."""
 
@@ -125,7 +126,7 @@ class BlockTimer:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """A context that the signal ends with `TimeIsUp`."""
+        """A context that the signal ends with `TrialTimeUp`."""
         self._open = True
         try:
             yield
@@ -136,4 +137,4 @@ class BlockTimer:
         """Handle the signal."""
         if self._open and not self._is_sending():
             self._open = False
-            raise TimeIsUp
+            raise TrialTimeUp

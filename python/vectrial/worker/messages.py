@@ -102,13 +102,13 @@ class Ack:
 @dataclass(frozen=True)
 class CrashServer:
     """End the server in this way and restart it on the same data. The answer is its `Serving`,
-    `NotBack`, or the reason why it is impossible, as text."""
+    `RestartFailed`, or the reason why it is impossible, as text."""
 
     how: Crash
 
 
 @dataclass(frozen=True)
-class NotBack:
+class RestartFailed:
     """The server did not start again; `why` gives the reason."""
 
     why: str
@@ -153,7 +153,7 @@ class LimitMemory:
 
 
 @dataclass(frozen=True)
-class Drive:
+class SendLoad:
     """Have the client machines send a load. The answer is `Sent`, or the reason why they cannot
     send it, as text."""
 

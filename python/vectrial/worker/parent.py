@@ -14,18 +14,18 @@ from typing import Any
 
 from vectrial.engine.parts import Order, Sent
 from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.faults import Crash, Fault, Struck
+from vectrial.model.faults import Crash, Fault, FaultEvent
 from vectrial.model.objects import ObjectsAccess, ObjectsRequest
 from vectrial.model.phase import Live
 from vectrial.worker.messages import (
     CloseObjects,
     CrashServer,
-    Drive,
     Finished,
     GiveTurn,
-    NotBack,
     OpenObjects,
     Progress,
+    RestartFailed,
+    SendLoad,
     Serving,
     Strike,
     TrialEnded,
@@ -99,18 +99,18 @@ class Parent:
         Raises:
             StoreError: it does not come back.
         """
-        answer: Serving | NotBack = self.ask(CrashServer(how))
-        if isinstance(answer, NotBack):
+        answer: Serving | RestartFailed = self.ask(CrashServer(how))
+        if isinstance(answer, RestartFailed):
             raise StoreError(answer.why)
         return answer
 
-    def strike(self, node: int, fault: Fault, back: bool) -> tuple[Struck, Serving]:
+    def strike(self, node: int, fault: Fault, back: bool) -> tuple[FaultEvent, Serving]:
         """Inject or end a fault of a node; see `Context.strike`. Another thread may call this while
         no message that expects an answer is sent."""
         at_ns = perf_counter_ns()
         serving: Serving = self.ask(Strike(node, fault, back))
         took_s = (perf_counter_ns() - at_ns) / 1e9
-        return Struck(serving.struck, fault, at_ns, took_s), serving
+        return FaultEvent(serving.struck, fault, at_ns, took_s), serving
 
     def drive(self, order: Order) -> Sent:
         """Have the client machines send a load; see `Context.from_machines`.
@@ -118,7 +118,7 @@ class Parent:
         Raises:
             StoreError: they could not.
         """
-        self._send(Drive(order))
+        self._send(SendLoad(order))
         answer: Sent | str = self._pipe.recv()
         if isinstance(answer, str):
             raise StoreError(answer)

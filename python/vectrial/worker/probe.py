@@ -31,14 +31,14 @@ from vectrial.model.progress import LineProgress
 from vectrial.model.schema import Schema
 from vectrial.model.store import Store
 from vectrial.model.trial import Scope
-from vectrial.servers.local import variable
-from vectrial.servers.provide import prepare, recipe_of, serving
+from vectrial.servers.local import variable_name
+from vectrial.servers.provide import prepare, recipe_of, server_address
 from vectrial.stores import registry
 from vectrial.stores.common.arrow import batch_of
 from vectrial.stores.common.temporary import close_store
 from vectrial.util import environments
 from vectrial.util.arrow import load_without_pandas
-from vectrial.util.child_environment import for_own
+from vectrial.util.child_environment import for_measuring_with_server
 from vectrial.util.children import program
 from vectrial.workload.searchers import NativeSearches, native_searches
 
@@ -63,7 +63,7 @@ def probe(store: type[Store], progress: LineProgress = lambda line: None) -> Pro
     chosen = {}
     if recipe is not None:
         try:
-            chosen = {variable(recipe, "provider"): prepare(recipe, progress).provider.value}
+            chosen = {variable_name(recipe, "provider"): prepare(recipe, progress).provider.value}
         except VectrialError as error:
             return Probe(False, str(error))
     server = None if recipe is None else recipe.name
@@ -72,9 +72,9 @@ def probe(store: type[Store], progress: LineProgress = lambda line: None) -> Pro
         command = environments.command(
             store.environment, "vectrial.util.program", [__name__, *arguments], classes=(store,)
         )
-        argv, env = command.argv, for_own(command.env, server)
+        argv, env = command.argv, for_measuring_with_server(command.env, server)
     else:
-        argv, env = program(__name__, *arguments), for_own(os.environ, server)
+        argv, env = program(__name__, *arguments), for_measuring_with_server(os.environ, server)
     try:
         done = subprocess.run(
             argv,
@@ -109,7 +109,7 @@ def attempt(store: type[Store]) -> Probe:
     with (
         tempfile.TemporaryDirectory() as folder,
         tempfile.TemporaryDirectory() as server,
-        serving(store, Path(server)) as address,
+        server_address(store, Path(server)) as address,
     ):
         make = store if address is None else partial(store, address=address)
         place = Path(folder) / "probe"
@@ -124,21 +124,21 @@ def attempt(store: type[Store]) -> Probe:
             tested.wait_indexed()
             rows = ExpectedRows(ids, vectors)
             subject = Subject(tested, make, schema, index, rows, queries, judge, K)
-            found = _found(subject)
+            found = _mean_true_neighbours(subject)
             lanes = [f"{python_lane(store)} lane"]
             if Lane.NATIVE in lanes_of(store):
                 params = can.indexes[kind].nearly_exact(K)
                 native = native_searches(tested, Returning.IDS, K, params, None)
-                lanes.append(_native(native, queries, judge))
+                lanes.append(_check_engine(native, queries, judge))
             results = run_gate(subject, Path(folder) / "beside")
         finally:
             close_store(tested)
     what = f"{ROWS} rows under {kind}, {metric}: {found:g} of the {K} nearest found"
     what += f" ({', '.join(lanes)})"
-    return _judged(what, results, found, version)
+    return _probe_of_checks(what, results, found, version)
 
 
-def _found(subject: Subject) -> float:
+def _mean_true_neighbours(subject: Subject) -> float:
     """Mean number of true neighbours per answer, through the store's own methods."""
     rows, answers = subject.rows, subject.answer(subject.queries)
     right = 0
@@ -148,7 +148,7 @@ def _found(subject: Subject) -> float:
     return right / len(answers)
 
 
-def _native(native: NativeSearches, queries: NDArray[np.float32], judge: Judge) -> str:
+def _check_engine(native: NativeSearches, queries: NDArray[np.float32], judge: Judge) -> str:
     """Run the same searches through the engine; returns text with the number of true neighbours.
 
     Raises:
@@ -162,7 +162,7 @@ def _native(native: NativeSearches, queries: NDArray[np.float32], judge: Judge) 
     return f"native lane {K * (recorder.summary()['recall_mean'] or 0.0):g}"
 
 
-def _judged(what: str, results: Sequence[GateResult], found: float, version: str) -> Probe:
+def _probe_of_checks(what: str, results: Sequence[GateResult], found: float, version: str) -> Probe:
     """The outcome: works, unless a failed check invalidates everything; others are listed."""
     failed = [result for result in results if result.passed is False or result.raised]
     if not failed:

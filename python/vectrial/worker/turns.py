@@ -10,11 +10,11 @@ from time import perf_counter_ns
 
 from vectrial.model.phase import Phase, Slice
 from vectrial.stats.quantiles import withhold
-from vectrial.telemetry.scheduling import Scheduled, descendants, scheduled
+from vectrial.telemetry.scheduling import SchedulingTime, descendants, scheduling_time
 from vectrial.worker import ending
 from vectrial.worker.messages import Finished, GiveTurn, TurnResult
 from vectrial.worker.parent import Parent
-from vectrial.workload.in_turns import TurnLoad
+from vectrial.workload.turn_load import TurnLoad
 
 #: The loads of a trial, in order, and phases that need no measuring; what it has beside them ends
 #: with the generator.
@@ -76,7 +76,7 @@ class TurnTaking:
         self._arms: dict[str, _TrialArm] = {}
         #: When the last turn of any arm ended, and the store's processor seconds then.
         self._last: tuple[int, float | None] | None = None
-        #: Of the client and the store.
+        #: Processes of the client and the store.
         self._pids: Sequence[int] = ()
 
     @property
@@ -87,7 +87,7 @@ class TurnTaking:
     def add(self, out: Finished, loads: Loads) -> None:
         """Open the first load of a trial, whose outcome goes to `out`."""
         arm = self._arms[out.key] = _TrialArm(out, loads)
-        self._guarded(arm, arm.advance)
+        self._run_guarded(arm, arm.advance)
 
     def run(self) -> None:
         """Take turns until no trial has a load left."""
@@ -103,20 +103,20 @@ class TurnTaking:
                     self._parent.turn_result(self._take(given))
                 for arm in waiting:
                     if arm.load is not None:
-                        self._guarded(arm, lambda arm=arm: self._conclude(arm))  # type: ignore[misc]
+                        self._run_guarded(arm, lambda arm=arm: self._conclude(arm))  # type: ignore[misc]
         finally:
             if not frozen:
                 gc.unfreeze()
 
-    def _take(self, given: GiveTurn) -> TurnResult:
-        arm = self._arms[given.key]
+    def _take(self, message: GiveTurn) -> TurnResult:
+        arm = self._arms[message.key]
         if arm.load is None:
-            return TurnResult(given.key, None, arm.out.reason or "it has ended")
+            return TurnResult(message.key, None, arm.out.reason or "it has ended")
         began_ns, before_s = perf_counter_ns(), self._store_cpu_s()
         load, found = arm.load, []
-        self._guarded(arm, lambda: found.append(load.take(given.turn, self._spent)))
+        self._run_guarded(arm, lambda: found.append(load.take(message.turn, self._spent)))
         if not found:
-            return TurnResult(given.key, None, arm.out.reason or "")
+            return TurnResult(message.key, None, arm.out.reason or "")
         after_s = self._store_cpu_s()
         idle_s, idle_cpu_s = self._idle(began_ns, before_s)
         taken = replace(found[0], idle_s=idle_s, idle_cpu_s=idle_cpu_s)
@@ -126,10 +126,10 @@ class TurnTaking:
         else:
             arm.used_s += after_s - before_s
         arm.slices.append(taken)
-        return TurnResult(given.key, taken)
+        return TurnResult(message.key, taken)
 
-    def _spent(self) -> Scheduled | None:
-        return scheduled(self._pids)
+    def _spent(self) -> SchedulingTime | None:
+        return scheduling_time(self._pids)
 
     def _idle(self, began_ns: int, before_s: float | None) -> tuple[float, float | None]:
         """Seconds since the store's last turn in any arm, and its processor seconds since."""
@@ -145,12 +145,12 @@ class TurnTaking:
         assert arm.load is not None, "it waits"
         phase = arm.load.close()
         phase.slices = tuple(one for one in arm.slices if one.turn.round >= 0)
-        _pause(phase)
+        _record_pause(phase)
         phase.unsampled = _SHARED
         if self._servers is not None:
             self._add_usage(phase, arm)
         arm.out.phases.append(phase)
-        phase.look()
+        phase.judge_pending()
         withhold(phase)
         arm.advance()
 
@@ -168,14 +168,14 @@ class TurnTaking:
             "server_cpu_us_per_op": arm.used_s / count * 1e6,
         }
 
-    def _guarded(self, arm: _TrialArm, act: Callable[[], None]) -> None:
+    def _run_guarded(self, arm: _TrialArm, act: Callable[[], None]) -> None:
         try:
             act()
         except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
             arm.fail(ending.log_error(error))
 
 
-def _pause(phase: Phase) -> None:
+def _record_pause(phase: Phase) -> None:
     """Record how long the phase's clock stood still between its turns."""
     if phase.slices:
         last = phase.slices[-1]

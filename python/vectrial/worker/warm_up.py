@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from time import perf_counter
 
-from vectrial.experiments.base import looking_for
+from vectrial.experiments.base import row_searcher
 from vectrial.model.context import Context
 from vectrial.model.store import Store
 from vectrial.workload import ingest
@@ -14,7 +14,7 @@ from vectrial.workload import ingest
 _ROWS = 10_000
 
 
-def load_some(context: Context, store: Store) -> None:
+def load_first_rows(context: Context, store: Store) -> None:
     """Create a collection like the measured one, and load the first rows into it."""
     store.create(context.schema, context.index)
     rows = min(_ROWS, context.dataset.rows)
@@ -24,14 +24,15 @@ def load_some(context: Context, store: Store) -> None:
     ingest.finish(store, context.progress)
 
 
-def warm_up(context: Context, store: Store, lasts_s: float) -> None:
-    """Search for `lasts_s` seconds, one search after the other. Errors of the store are raised."""
-    search, queries = looking_for(store, context, {}), context.dataset.queries
+def warm_up(context: Context, store: Store, duration_s: float) -> None:
+    """Search for `duration_s` seconds, one search after the other. Errors of the store are
+    raised."""
+    search, queries = row_searcher(store, context, {}), context.dataset.queries
     queries = queries if len(queries) else context.dataset.vectors[:_ROWS]
     began = perf_counter()
-    while (elapsed_s := perf_counter() - began) < lasts_s:
-        context.progress(elapsed_s, lasts_s, "warming up")
+    while (elapsed_s := perf_counter() - began) < duration_s:
+        context.progress(elapsed_s, duration_s, "warming up")
         for query in queries:
             search(query)
-            if perf_counter() - began >= lasts_s:
+            if perf_counter() - began >= duration_s:
                 break

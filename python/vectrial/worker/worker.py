@@ -30,7 +30,7 @@ from vectrial.gate import ExpectedRows, GateResult, Subject, run_gate
 from vectrial.model.context import Context, fields_of
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, Unsupported
-from vectrial.model.faults import Crash, Fault, Struck
+from vectrial.model.faults import Crash, Fault, FaultEvent
 from vectrial.model.file_categories import FileKind
 from vectrial.model.filters import Filters
 from vectrial.model.lane import Lane, writes_natively
@@ -42,18 +42,18 @@ from vectrial.model.store import Address, Store
 from vectrial.model.trial import OVERDUE
 from vectrial.stats.quantiles import withhold
 from vectrial.stores import registry
-from vectrial.stores.attached import attached, keys_of, without_own_ids
+from vectrial.stores.attached import keys_of, open_existing, without_own_ids
 from vectrial.stores.common.temporary import close_store, temporary_store
-from vectrial.telemetry.disk import on_disk
+from vectrial.telemetry.disk import store_bytes_by_kind
 from vectrial.telemetry.machine import add_machine_metrics
 from vectrial.telemetry.memory import forget_pages, give_back_free_memory
-from vectrial.telemetry.phases import add_server_metrics, not_its_own
+from vectrial.telemetry.phases import add_server_metrics, why_not_sampled
 from vectrial.telemetry.process import ProcessTree, Sampler
 from vectrial.util import formatting
 from vectrial.util.arrow import load_without_pandas
 from vectrial.util.process import die_with_parent
 from vectrial.worker import ending
-from vectrial.worker.ending import BlockTimer, TimeIsUp
+from vectrial.worker.ending import BlockTimer, TrialTimeUp
 from vectrial.worker.messages import (
     TIME_IS_UP,
     CutPower,
@@ -66,9 +66,9 @@ from vectrial.worker.messages import (
 )
 from vectrial.worker.parent import Parent
 from vectrial.worker.turns import TurnTaking
-from vectrial.worker.warm_up import load_some, warm_up
+from vectrial.worker.warm_up import load_first_rows, warm_up
 from vectrial.workload import ingest as bulk
-from vectrial.workload.live import Busy
+from vectrial.workload.live import BusyCores
 from vectrial.workload.native import inserts
 
 
@@ -105,7 +105,7 @@ class _Measurement:
         self.baseline_rss_bytes: int | None = None
         self._cold = bool(spec.warm_up_s)
         self.empty_disk: Mapping[FileKind, int] = {}
-        self._parent = Parent(pipe, Busy(self._server_cpu_s).cores)
+        self._parent = Parent(pipe, BusyCores(self._server_cpu_s).cores)
         self.time_limit = BlockTimer(self._parent.is_sending)
         self._experiment = {trial.key: trial.experiment for trial in spec.trials}
 
@@ -135,7 +135,7 @@ class _Measurement:
             self._sampler.follow(self.processes)
         return serving.address
 
-    def _strike(self, node: int, fault: Fault, back: bool) -> Struck:
+    def _strike(self, node: int, fault: Fault, back: bool) -> FaultEvent:
         """Make or end a fault of a node; see `Context.strike`."""
         struck, serving = self._parent.strike(node, fault, back)
         if back:
@@ -164,7 +164,7 @@ class _Measurement:
 
     def _server_cpu_s(self) -> float | None:
         """CPU seconds of the server's processes; None if it is not on this machine."""
-        used = [tree.usage(look=False) for tree in self._server_trees]
+        used = [tree.usage(find_children=False) for tree in self._server_trees]
         known = [usage.cpu_s for usage in used if usage is not None]
         return sum(known) if known else None
 
@@ -179,19 +179,19 @@ class _Measurement:
         try:
             for in_turns, trials in groupby(self.spec.trials, key=lambda trial: trial.in_turns):
                 if in_turns:
-                    outs = self._in_turns(list(trials))
+                    outs = self._measure_in_turns(list(trials))
                     if not self.loaded:
                         self._conclude(ungated)
                     ungated += outs
                     if self.gate is not None or not self.loaded:
                         self._send(ungated)
-                elif not self._one_by_one(trials, ungated):
+                elif not self._measure_one_by_one(trials, ungated):
                     return
             self._conclude(ungated)
         finally:
             self._close()
 
-    def _one_by_one(self, trials: Iterable[TrialSpec], ungated: list[Finished]) -> bool:
+    def _measure_one_by_one(self, trials: Iterable[TrialSpec], ungated: list[Finished]) -> bool:
         """Measure trials alone. False if a trial reached its time limit."""
         for trial in trials:
             if trial.experiment.starts_from is State.EMPTY:
@@ -208,23 +208,23 @@ class _Measurement:
                 self._send(ungated)
         return True
 
-    def _in_turns(self, trials: Sequence[TrialSpec]) -> list[Finished]:
+    def _measure_in_turns(self, trials: Sequence[TrialSpec]) -> list[Finished]:
         """Measure trials on one load, in turns with those of other jobs."""
         if self.address is None:
             turns = TurnTaking(self._parent, time.process_time, None)
         else:
             servers = [pid for pid in self.processes.values() if pid != os.getpid()]
             turns = TurnTaking(self._parent, self._server_cpu_s, servers)
-        outs = [_begun(trial) for trial in trials]
+        outs = [_started_outcome(trial) for trial in trials]
         for trial, out in zip(trials, outs, strict=True):
             self._parent.started(trial.key)
             try:
                 with self.time_limit.block():
-                    self._get_ready(trial)
+                    self._prepare_store(trial)
                     assert self.store is not None
                     context = self._context(self.store, trial)
                     turns.add(out, trial.experiment.loads(context, trial.point))
-            except TimeIsUp:
+            except TrialTimeUp:
                 out.status, out.reason = "failed", OVERDUE
             except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
                 out.status, out.reason = "failed", ending.log_error(error)
@@ -270,14 +270,14 @@ class _Measurement:
         trials.clear()
 
     def _trial(self, trial: TrialSpec) -> Finished:
-        out = _begun(trial)
+        out = _started_outcome(trial)
         sampler: Sampler | None = None
         try:
             with Sampler(self.processes, self.data_dirs, out.started_ns) as sampler:
                 self._sampler = sampler
                 with self.time_limit.block():
                     self._measure(trial, out, sampler)
-        except TimeIsUp:
+        except TrialTimeUp:
             out.status, out.reason, out.overdue = "failed", OVERDUE, True
             self.loaded = False
         except Exception as error:  # noqa: BLE001 - any failure of a store fails its trial
@@ -297,7 +297,7 @@ class _Measurement:
         out.duration_s = (perf_counter_ns() - out.started_ns) / 1e9
         self._parent.ended(out.key)
 
-    def _get_ready(self, trial: TrialSpec) -> None:
+    def _prepare_store(self, trial: TrialSpec) -> None:
         """Bring the store into the trial's starting state."""
         experiment = trial.experiment
         if self._cold and not experiment.warms_up:
@@ -311,14 +311,14 @@ class _Measurement:
 
     def _measure(self, trial: TrialSpec, out: Finished, sampler: Sampler) -> None:
         experiment = trial.experiment
-        self._get_ready(trial)
+        self._prepare_store(trial)
         assert self.store is not None
         for phase in experiment.run(self._context(self.store, trial), trial.point):
-            phase.unsampled = not_its_own(phase, perf_counter_ns())
+            phase.unsampled = why_not_sampled(phase, perf_counter_ns())
             if phase.unsampled is None:
                 sampler.mark(len(out.phases), phase.started_ns)
             out.phases.append(phase)
-            phase.look()
+            phase.judge_pending()
             withhold(phase)
         if experiment.starts_from is State.EMPTY:
             self.loaded, self.load = True, bulk.load_times_of(out.phases)
@@ -337,7 +337,7 @@ class _Measurement:
             warm_up(context, self.store, self.spec.warm_up_s)
         else:
             with self._second_store("warm-up") as store:
-                load_some(context, store)
+                load_first_rows(context, store)
                 warm_up(context, store, self.spec.warm_up_s)
         self._cold = False
 
@@ -347,16 +347,16 @@ class _Measurement:
         self._loads += 1
         self._location.mkdir(parents=True)
         self.loaded, self.load, self.gate = False, None, None
-        self._check_room()
-        self.store = self._attached() if self.spec.existing else self.make(self._location)
-        self.empty_disk = on_disk(self.kind, self.data_dirs)
+        self._check_disk_space()
+        self.store = self._attach_store() if self.spec.existing else self.make(self._location)
+        self.empty_disk = store_bytes_by_kind(self.kind, self.data_dirs)
         self.version = self.store.version()
         note = untested(self.kind, self.version)
         self.notes = () if note is None else (note,)
         if self.baseline_rss_bytes is None:  # later, an earlier load may still use memory
             self.baseline_rss_bytes = self._resident_without_rows()
 
-    def _check_room(self) -> None:
+    def _check_disk_space(self) -> None:
         """Raise OSError if the disk has no room for the vectors alone."""
         if self.spec.existing or not self.kind.capabilities.persistent:
             return
@@ -368,11 +368,11 @@ class _Measurement:
                 why = f"the vectors alone take {sizes}"
                 raise OSError(errno.ENOSPC, f"{os.strerror(errno.ENOSPC)}: {why}", str(folder))
 
-    def _attached(self) -> Store:
+    def _attach_store(self) -> Store:
         """The store, opened on the collection that somebody else made."""
         assert self.address is not None
         assert self.spec.existing is not None
-        return attached(
+        return open_existing(
             self.kind,
             self._location,
             self.address,
@@ -460,11 +460,11 @@ class _Measurement:
             judge=Judge(exact.k, exact.accept_offsets, exact.accept_ids, exact.available),
             k=self.spec.k,
             seed=self.spec.seed,
-            at_node=() if self.spec.existing else tuple(map(self._at_node, range(nodes))),
+            at_node=() if self.spec.existing else tuple(map(self._opener_at_node, range(nodes))),
             read_only=self.spec.existing is not None,
         )
 
-    def _at_node(self, number: int) -> Callable[[], Store]:
+    def _opener_at_node(self, number: int) -> Callable[[], Store]:
         """A function that opens the loaded store at a node of the cluster."""
 
         def opened() -> Store:
@@ -524,7 +524,7 @@ class _Measurement:
         return truth.truth_of(self.dataset, k, where)
 
 
-def _begun(trial: TrialSpec) -> Finished:
+def _started_outcome(trial: TrialSpec) -> Finished:
     return Finished(trial.key, "ok", None, None, datetime.now(UTC), perf_counter_ns(), 0.0)
 
 

@@ -68,7 +68,7 @@ class PhaseAnswers:
     whole: Recorder | None = None
 
     @property
-    def under_clock(self) -> tuple[Recorder, ...]:
+    def timed_recorders(self) -> tuple[Recorder, ...]:
         """Recorders of all timed answers."""
         return (self.first, self.later) if self.whole is None else (self.whole,)
 

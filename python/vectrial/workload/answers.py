@@ -1,7 +1,7 @@
-"""Judges what was answered under the clock by more than its recall, when the phase has ended.
+"""Checks of the timed answers beyond their recall, after the phase has ended.
 
-A store may answer otherwise when it is timed: shorter, twice the same, with rows that are not
-there, out of what it remembers. Each of these makes a phase invalid, or is said at its figures.
+Under load, a store may return shorter answers, repeated or missing rows, or cached answers. Each of
+these makes a phase invalid, or is noted with its figures.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from vectrial._engine import Recorder
 from vectrial.gate.model import EXACT_FLOOR, ExpectedRows
 from vectrial.gate.scores import compare, is_best_first
 from vectrial.model import filters
-from vectrial.model.consistency import remembered
+from vectrial.model.consistency import cache_suspicion
 from vectrial.model.context import Context
 from vectrial.model.dataset import Dataset
 from vectrial.model.filters import Filters
 from vectrial.model.phase import Phase
 from vectrial.workload.answer_log import AnswerLog, PhaseAnswers
 
-#: Recall under the clock may be less than before it by so much, on the same queries ...
+#: Most recall that timed answers may lack, compared with untimed answers to the same queries ...
 LOST = 0.01
 #: ... beyond this many standard errors of the difference, of at least this many queries.
 ERRORS, LEAST = 3.0, 30
-#: The share of answers that may be short: of an exact index, and of another that gave no short one
-#: before the clock started.
+#: Share of answers that may be short: for an exact index, and for another index without short
+#: answers before the clock started.
 SHORT_EXACT, SHORT = 0.001, 0.01
 #: Rounding of timed scores, in units of what the gate allows to those of a few answers.
 _SLACK = 4.0
@@ -42,15 +42,15 @@ def judge(context: Context, where: Filters, phase: Phase, answers: PhaseAnswers)
     if not phase.metrics.get("count"):
         return
     exact = context.store.capabilities.indexes[context.index.kind].exact
-    _passes(phase, answers)
-    _recall(phase, answers, exact=exact)
-    _lengths(phase, answers, exact=exact, filtered=where is not None)
+    _record_passes(phase, answers)
+    _record_recall(phase, answers, exact=exact)
+    _record_lengths(phase, answers, exact=exact, filtered=where is not None)
     if twice := phase.metrics.get("duplicate_answers"):
         phase.invalidate(f"{twice:,.0f} answers name a row twice")
-    _rows(context, where, phase, answers.log)
+    _check_rows(context, where, phase, answers.log)
 
 
-def _passes(phase: Phase, answers: PhaseAnswers) -> None:
+def _record_passes(phase: Phase, answers: PhaseAnswers) -> None:
     """Write into a phase separate metrics of first and later answers to the same queries."""
     first, later = answers.first.summary(), answers.later.summary()
     if not first["count"]:
@@ -63,19 +63,19 @@ def _passes(phase: Phase, answers: PhaseAnswers) -> None:
             phase.metrics[metric] = seen[f"latency_{quantile}"]
             if phase.metrics[metric] is None:
                 phase.missing[metric] = "no query was asked twice"
-    if told := remembered(phase.metrics):
+    if told := cache_suspicion(phase.metrics):
         phase.remark(f"{told}: answers are remembered, or the machine was disturbed")
 
 
-def _recall(phase: Phase, answers: PhaseAnswers, *, exact: bool) -> None:
+def _record_recall(phase: Phase, answers: PhaseAnswers, *, exact: bool) -> None:
     recall = phase.metrics.get("recall_mean")
     if exact and recall is not None and recall < EXACT_FLOOR:
         phase.invalidate(
             f"an exact index that is not exact under the clock: recall {recall:.4f}, at least"
             f" {EXACT_FLOOR:g}"
         )
-    before = _by_query(answers.warmup)
-    under = _by_query(*answers.under_clock)
+    before = _recall_by_query(answers.warmup)
+    under = _recall_by_query(*answers.timed_recorders)
     both = np.isfinite(before) & np.isfinite(under)
     if both.sum() < LEAST:
         return
@@ -89,7 +89,7 @@ def _recall(phase: Phase, answers: PhaseAnswers, *, exact: bool) -> None:
         )
 
 
-def _by_query(*recorders: Recorder) -> NDArray[np.float64]:
+def _recall_by_query(*recorders: Recorder) -> NDArray[np.float64]:
     """Mean recall of each query over all its answers; nan for a query without answers."""
     seen = [recorder.query_recall() for recorder in recorders]
     sums, counts = (np.sum(part, axis=0) for part in zip(*seen, strict=True))
@@ -97,7 +97,7 @@ def _by_query(*recorders: Recorder) -> NDArray[np.float64]:
         return np.asarray(sums / counts, np.float64)
 
 
-def _lengths(phase: Phase, answers: PhaseAnswers, *, exact: bool, filtered: bool) -> None:
+def _record_lengths(phase: Phase, answers: PhaseAnswers, *, exact: bool, filtered: bool) -> None:
     short, count = phase.metrics.get("incomplete_results"), phase.metrics.get("count")
     if not short or not count:
         return
@@ -112,7 +112,7 @@ def _lengths(phase: Phase, answers: PhaseAnswers, *, exact: bool, filtered: bool
         phase.remark(said)
 
 
-def _rows(context: Context, where: Filters, phase: Phase, log: AnswerLog) -> None:
+def _check_rows(context: Context, where: Filters, phase: Phase, log: AnswerLog) -> None:
     """Check the rows that the logged answers name, and their scores."""
     phase.metrics["kept_answers"] = len(log)
     if not len(log):
@@ -127,12 +127,12 @@ def _rows(context: Context, where: Filters, phase: Phase, log: AnswerLog) -> Non
         phase.invalidate(
             f"{unknown} of {len(log)} answers looked at name rows that were never written"
         )
-    _scores(context, phase, log, at)
+    _check_scores(context, phase, log, at)
     if where is not None:
-        _filters(context.dataset, where, phase, log, at)
+        _check_filters(context.dataset, where, phase, log, at)
 
 
-def _scores(
+def _check_scores(
     context: Context, phase: Phase, log: AnswerLog, at: Sequence[NDArray[np.int64]]
 ) -> None:
     schema, index = context.schema, context.index
@@ -164,7 +164,7 @@ def _scores(
         phase.invalidate(f"of {len(whole)} answers looked at, {told.detail}")
 
 
-def _filters(
+def _check_filters(
     dataset: Dataset, where: Filters, phase: Phase, log: AnswerLog, at: Sequence[NDArray[np.int64]]
 ) -> None:
     assert dataset.metadata is not None, "what is filtered by is there"

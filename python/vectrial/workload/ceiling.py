@@ -1,8 +1,8 @@
-"""The honesty certificate: what the client alone could do, and how near to it a trial came.
+"""The client's ceiling: the rate that the client alone can reach, and how near to it a trial came.
 
-The native lane is driven against the null server, which answers at once, with requests and
-answers of the same size and as many in flight as a trial will have. What it reaches there is
-its ceiling: a store cannot be measured beyond it, and not well near it.
+The native lane is driven against the null server, which answers at once, with requests and answers
+of the same size and as many in flight as a trial will have. The rate that it reaches there is its
+ceiling: no store can be measured beyond it, nor well near it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FAMILIES: Mapping[str, str] = {
 #: Requests in flight at which the ceiling of open loops is taken, and of closed ones with more:
 #: beyond it the client gains nothing, since every system call carries several requests already.
 MOST_IN_FLIGHT = 32
-#: What a protocol wants to be told, as each calls it; the null server has no collections.
+#: Options that a protocol requires, by its names for them; the null server has no collections.
 _NOWHERE = {"collection": "null", "dataset": "null", "table": "null"}
 _QUERIES = 500
 _MARK = "client-bound"
@@ -53,8 +53,8 @@ def in_flight_for(clients: int | None, machines: int = 0) -> int:
 @dataclass(frozen=True)
 class Searches:
     """Searches whose ceiling is measured. protocol: one of `FAMILIES`. dialect: which of its
-    searches; see `Store.dialect`. dim: of the queries. k: rows of an answer. in_flight: requests at
-    once."""
+    searches; see `Store.dialect`. dim: dimension of the queries. k: rows of an answer. in_flight:
+    requests at once."""
 
     protocol: str
     dim: int
@@ -90,7 +90,7 @@ def measure(searches: Searches, placement: Placement) -> Ceiling:
 
 def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None:
     """Write into a phase of the native lane how near to its limits the client was, and mark the
-    phase if the client exceeded one. clients: of a closed loop; None for an open one."""
+    phase if the client exceeded one. clients: closed-loop clients; None for an open loop."""
     limits, placement = certificate.limits, certificate.placement
     metrics = phase.metrics
     seconds = (phase.ended_ns - phase.started_ns) / 1e9
@@ -113,8 +113,10 @@ def certify(phase: Phase, clients: int | None, certificate: Certificate) -> None
         certificate.disproved.add(in_flight)
     if in_flight in certificate.disproved:
         ceiling_qps = None
-    faults = _beyond(limits, "the client", None if turning else cpu_share, rate, ceiling_qps)
-    if clients is None and (late := _late(metrics, limits)):
+    faults = _exceeded_limits(
+        limits, "the client", None if turning else cpu_share, rate, ceiling_qps
+    )
+    if clients is None and (late := _why_late(metrics, limits)):
         faults.append(late)
     if faults:
         reasons = [phase.reason] if phase.reason else []
@@ -148,15 +150,15 @@ def certify_machines(phase: Phase, sent: Sent, certificate: Certificate) -> None
             continue
         cpu_share = part.fields["cpu_ns"] / 1e9 / seconds / placement.threads
         rate = sum(one["issued"] for one in part.classes) / seconds
-        for fault in _beyond(
+        for fault in _exceeded_limits(
             certificate.limits, name, None if turning else cpu_share, rate, ceiling_qps
         ):
             phase.invalidate(f"{_MARK}: {fault}")
 
 
-def _beyond(
+def _exceeded_limits(
     limits: ClientLimits,
-    who: str,
+    client: str,
     cpu_share: float | None,
     rate: float | None,
     ceiling_qps: float | None,
@@ -166,17 +168,17 @@ def _beyond(
     faults = []
     if cpu_share is not None and cpu_share > limits.cpu_share:
         faults.append(
-            f"{who} used {cpu_share:.0%} of its processor time, more than {limits.cpu_share:.0%}"
+            f"{client} used {cpu_share:.0%} of its processor time, more than {limits.cpu_share:.0%}"
         )
     if rate is not None and ceiling_qps and rate / ceiling_qps > limits.ceiling_share:
         faults.append(
-            f"{rate / ceiling_qps:.0%} of the {ceiling_qps:,.0f} requests/s that {who} can send,"
+            f"{rate / ceiling_qps:.0%} of the {ceiling_qps:,.0f} requests/s that {client} can send,"
             f" more than {limits.ceiling_share:.0%}"
         )
     return faults
 
 
-def client_bound(phase: Phase, limits: ClientLimits) -> bool:
+def is_client_bound(phase: Phase, limits: ClientLimits) -> bool:
     """True if the client exceeded one of its limits: in the native lane by the marks of the phase,
     in the sdk lane by the processor time of its processes. An embedded client and its store are one
     process."""
@@ -186,7 +188,7 @@ def client_bound(phase: Phase, limits: ClientLimits) -> bool:
     return in_processes and (phase.metrics.get("client_cpu_share") or 0.0) > limits.cpu_share
 
 
-def beside_client(phase: Phase) -> list[str]:
+def faults_without_client(phase: Phase) -> list[str]:
     """Faults of a phase, except the client's own limits; remarks on a valid phase are not
     faults."""
     if phase.valid:
@@ -195,7 +197,7 @@ def beside_client(phase: Phase) -> list[str]:
     return [fault for fault in said.split("; ") if fault]
 
 
-def _late(metrics: Mapping[str, float | None], limits: ClientLimits) -> str | None:
+def _why_late(metrics: Mapping[str, float | None], limits: ClientLimits) -> str | None:
     """Reason why requests were sent late, or None. Requests that waited for room in flight do not
     count: the server causes that wait."""
     # Too few requests have no p99; half of them late is late.

@@ -1,6 +1,6 @@
 """Rows written by a process of its own, whose acknowledgements are noted here; see `crash_writer`.
 
-It can be stopped, made to stand still, and killed, at any moment: what it was told is known.
+The process can be stopped, frozen and killed at any moment; the changes that it was sent are known.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ChangeScript:
 
 
 @dataclass(frozen=True)
-class WriterEnded:
+class WriterEnd:
     """The writer has made its changes, or was stopped. error: error of the flush, or of opening the
     store; empty if there was none."""
 
@@ -86,7 +86,7 @@ class CrashWriter:
         self._pipe.send((opening, create))
         self._script: ChangeScript | None = None
         self._outcomes: list[ChangeOutcome] = []
-        self._ended: WriterEnded | None = None
+        self._ended: WriterEnd | None = None
         self._first, self._done = threading.Event(), threading.Event()
         self._reader: threading.Thread | None = None
 
@@ -162,7 +162,7 @@ class CrashWriter:
         try:
             while True:
                 message = self._pipe.recv()
-                if isinstance(message, WriterEnded):
+                if isinstance(message, WriterEnd):
                     self._ended = message
                     return
                 self._outcomes.append(message)

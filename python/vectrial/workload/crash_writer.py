@@ -1,7 +1,7 @@
-"""The process that writes rows to a store, and may be killed: what it wrote is then looked for.
+"""A process that writes rows to a store and may be killed; its rows are then looked for.
 
-Run by `vectrial.util.program` with FD PARENT; the pipe carries all its instructions,
-and what became of each change.
+Run by `vectrial.util.program` with FD PARENT; the pipe carries its instructions and the outcome of
+each change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from vectrial.model.store import Store
 from vectrial.stores.common.arrow import batch_of
 from vectrial.util.arrow import load_without_pandas
 from vectrial.util.process import die_with_parent
-from vectrial.workload.crash import ChangeScript, NewRows, WriterEnded
+from vectrial.workload.crash import ChangeScript, NewRows, WriterEnd
 from vectrial.workload.ledger import Change, ChangeKind, ChangeOutcome
 from vectrial.workload.python.timed import describe
 
@@ -40,9 +40,9 @@ def _serve(pipe: Connection) -> None:
             if _run(pipe, store, opening.schema, script) and script.flush:
                 store.flush()
         except Exception as error:  # noqa: BLE001 - the parent raises it
-            pipe.send(WriterEnded(": ".join(describe(error))))
+            pipe.send(WriterEnd(": ".join(describe(error))))
         else:
-            pipe.send(WriterEnded())
+            pipe.send(WriterEnd())
 
 
 def _run(pipe: Connection, store: Store, schema: Schema, script: ChangeScript) -> bool:

@@ -147,7 +147,7 @@ def add_batches(phase: Phase, recorder: Recorder) -> None:
 LOAD_TIMES = ("load_s", "flush_s", "build_s", "wait_s", "ready_s")
 
 
-def finishing(store: Store, progress: Progress) -> Iterator[Step]:
+def finish_steps(store: Store, progress: Progress) -> Iterator[Step]:
     """Flush, build and wait until the final index serves everything. Each runs when the previous
     step was taken: it is reported when it ends, and samples until then belong to it."""
     for name, act in (("flush", store.flush), ("build", store.build), ("wait", store.wait_indexed)):
@@ -158,8 +158,8 @@ def finishing(store: Store, progress: Progress) -> Iterator[Step]:
 
 
 def finish(store: Store, progress: Progress) -> list[Step]:
-    """All steps of `finishing`, one after the other."""
-    return list(finishing(store, progress))
+    """All steps of `finish_steps`, one after the other."""
+    return list(finish_steps(store, progress))
 
 
 def load_times(loaded: Phase, steps: Sequence[Step]) -> dict[str, float]:

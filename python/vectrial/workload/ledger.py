@@ -1,9 +1,9 @@
-"""What must be in a store after a fault: every change that was asked for, and when it was
-acknowledged.
+"""The rows that a store must have after a fault, from every change that was sent and its
+acknowledgement.
 
 A row has a version, which grows with each change; 0: it is not there. One writer makes the changes
-one after the other, and changes no row again of whose last change it knows no outcome, so that the
-versions that a row may have after a fault follow from what was acknowledged alone.
+one after the other, and does not change a row again while the outcome of its last change is
+unknown. So the acknowledgements alone determine the possible versions of a row after a fault.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ChangeOutcome:
 
 
 class RowLoss(StrEnum):
-    """How a row deviates from the last acknowledged change: some deviations are allowed."""
+    """Kinds of deviations of a row from the last acknowledged change; some are allowed."""
 
     LOST = "lost"  # acknowledged, promised, and not there
     OLD = "old"  # there as it was before a promised update
@@ -62,7 +62,7 @@ class RowLoss(StrEnum):
     UNACKNOWLEDGED = "unacknowledged"  # never acknowledged, yet there: allowed
 
 
-#: Those that break a promise.
+#: Deviations that break a promise.
 BROKEN = frozenset({RowLoss.LOST, RowLoss.OLD, RowLoss.RETURNED, RowLoss.TORN, RowLoss.FOREIGN})
 
 
@@ -87,8 +87,8 @@ class BrokenRow:
 
 @dataclass
 class _Row:
-    """What is known of a row. base: the version that was found last. changes: later changes, each
-    with its version and the time of its acknowledgement; None: its outcome is unknown."""
+    """The known history of a row. base: the version that was found last. changes: later changes,
+    each with its version and the time of its acknowledgement; None: its outcome is unknown."""
 
     base: int = 0
     changes: list[tuple[int, int | None]] = field(default_factory=list)

@@ -16,7 +16,7 @@ from vectrial.stats.quantiles import QUANTILES
 _SHARE_S = 1.0
 
 
-def follower(
+def progress_callback(
     load: Load,
     threads: int,
     name: str,
@@ -28,7 +28,7 @@ def follower(
     ends the run when `until` says so."""
     of_s = load.min_s if isinstance(load, ClosedLoop) else load.duration_s
     offered = None if isinstance(load, ClosedLoop) else load.rate
-    busy = Busy(time.process_time)
+    busy = BusyCores(time.process_time)
 
     def follow(control: LoadControl) -> None:
         started_ns, _, _, errors = control.progress()
@@ -47,8 +47,8 @@ def follower(
                     name=name,
                     offered=offered,
                     achieved=second["count"],
-                    p50_us=_held(second, "p50"),
-                    p99_us=_held(second, "p99"),
+                    p50_us=_window_percentile(second, "p50"),
+                    p99_us=_window_percentile(second, "p99"),
                     recall=second["recall"],
                     errors=errors,
                     client_share=(busy.cores() or 0.0) / threads,
@@ -59,14 +59,14 @@ def follower(
     return follow
 
 
-def _held(second: LoadWindow, name: str) -> float | None:
+def _window_percentile(second: LoadWindow, name: str) -> float | None:
     """A percentile of the answers in a second, in microseconds; None if there are too few."""
     if QUANTILES[f"latency_{name}"].lacking(second["count"]):
         return None
     return second["p50_us"] if name == "p50" else second["p99_us"]
 
 
-class Busy:
+class BusyCores:
     """Number of processors that a process kept busy in the last second or so.
 
     Args:

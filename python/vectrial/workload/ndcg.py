@@ -34,11 +34,11 @@ def ndcg(ids: NDArray[np.int64], relevant: frozenset[int], k: int) -> float:
         if id_ in relevant and id_ not in seen:
             seen.add(id_)
             gain += 1.0 / math.log2(place + 2)
-    return gain / _most(min(k, len(relevant)))
+    return gain / _ideal_gain(min(k, len(relevant)))
 
 
 @cache
-def _most(relevant: int) -> float:
+def _ideal_gain(relevant: int) -> float:
     """The gain of this many relevant rows in the first places."""
     return sum(1.0 / math.log2(place + 2) for place in range(relevant))
 
@@ -74,7 +74,7 @@ class NdcgScorer:
     gains: list[Gains] = field(default_factory=list)
 
     @staticmethod
-    def of(judgments: RelevanceJudgments, clients: int) -> NdcgScorer:
+    def for_clients(judgments: RelevanceJudgments, clients: int) -> NdcgScorer:
         """A scorer for this many clients."""
         return NdcgScorer(judgments, [Gains() for _ in range(clients)])
 
@@ -85,7 +85,7 @@ class NdcgScorer:
         gains.exact += by.exact[query]
         gains.answers += 1
 
-    def all(self) -> Gains:
+    def total(self) -> Gains:
         """Gains of all clients."""
         whole = Gains()
         for one in self.gains:

@@ -1,10 +1,11 @@
 """Queries of timed searches: ones that the store has not seen before.
 
-A store that remembers answers would be measured by how fast it remembers, if the same few queries
-came again and again. So each round of a phase asks every query of the dataset moved a little: too
-little to have other neighbours, and enough to be another vector. The warm-up has a round of its
-own, and the gate asks the dataset's own. Where a phase lasts longer than there are rounds, they
-come again. Who remembers what is almost the same is found by its latency: see `load.answers`.
+If the same few queries were repeated, a store that caches answers would be measured by the speed of
+its cache. So each round of a phase sends every query of the dataset slightly perturbed: too little
+to have other neighbours, but enough to be another vector. The warm-up has its own round, and the
+gate sends the dataset's own queries. If a phase needs more rounds than there are, they are
+repeated. A store that caches answers to similar queries is found by its latency: see
+`workload.answers`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class Queries:
     warmup: NDArray[np.float32]
 
     @staticmethod
-    def same(queries: NDArray[np.float32]) -> Queries:
+    def constant(queries: NDArray[np.float32]) -> Queries:
         """Use the same queries (q, d) in every pass, and in the warm-up."""
         return Queries(queries[None], queries)
 
@@ -55,12 +56,7 @@ class Queries:
         """Number of queries in a round, q."""
         return int(self.rounds.shape[1])
 
-    @property
-    def flat(self) -> NDArray[np.float32]:
-        """All rounds, one after the other: (r·q, d)."""
-        return self.rounds.reshape(-1, self.rounds.shape[2])
-
-    def parts(self) -> int:
+    def round_count(self) -> int:
         """Number of rounds, r."""
         return len(self.rounds)
 
@@ -72,7 +68,7 @@ def arrivals_of(load: Load) -> int | None:
     return int(_MORE_ARRIVALS * load.rate * load.duration_s) + 100
 
 
-def drawn(
+def draw_queries(
     dataset: Dataset,
     truth: Truth,
     seed: tuple[int, ...],
@@ -89,12 +85,12 @@ def drawn(
         most: no more queries are drawn than whole rounds of so many take; None: as many as fit
             into memory that no machine lacks.
     """
-    queries, reach = dataset.queries, _reach(dataset, truth)
+    queries, reach = dataset.queries, _largest_shift(dataset, truth)
     noise = _noise(queries, seed)
     count = max(1, min(_MOST, _MOST_BYTES // (4 * dataset.dim)) // len(queries))
     if most is not None:
         count = min(count, -(-most // len(queries)))
-    warmup = _moved(queries, noise, reach, np.array([0]), np.array([0.5 / (count + 1)]))[0]
+    warmup = _perturb(queries, noise, reach, np.array([0]), np.array([0.5 / (count + 1)]))[0]
     if repeat:
         return Queries(queries[None], warmup)
     rounds = np.empty((count, *queries.shape), np.float32)
@@ -103,11 +99,11 @@ def drawn(
     step = max(1, _TOGETHER // max(1, queries.size))
     for begin in range(0, count, step):
         some = turns[begin : begin + step]
-        rounds[begin : begin + step] = _moved(queries, noise, reach, some, some / count)
+        rounds[begin : begin + step] = _perturb(queries, noise, reach, some, some / count)
     return Queries(rounds, warmup)
 
 
-def _reach(dataset: Dataset, truth: Truth) -> NDArray[np.float64]:
+def _largest_shift(dataset: Dataset, truth: Truth) -> NDArray[np.float64]:
     """Distance by which each query may be perturbed, (q,)."""
     known = np.isfinite(truth.distances)
     far = np.abs(np.where(known, truth.distances, 0.0)).max(axis=1, initial=0.0)
@@ -127,10 +123,10 @@ def _noise(queries: NDArray[np.float32], seed: tuple[int, ...]) -> NDArray[np.fl
     return noise
 
 
-def _moved(
+def _perturb(
     queries: NDArray[np.float32],
     noise: NDArray[np.float32],
-    reach: NDArray[np.float64],
+    largest_shift: NDArray[np.float64],
     turns: NDArray[np.int64],
     shares: NDArray[np.float64],
 ) -> NDArray[np.float32]:
@@ -138,18 +134,18 @@ def _moved(
     its reach, in the direction of the query that many turns before it. If that is too little for a
     different float32, one component is moved by units in the last place: the least one, which moves
     the query least."""
-    far = (reach * shares[:, None]).astype(np.float32)[:, :, None]
+    far = (largest_shift * shares[:, None]).astype(np.float32)[:, :, None]
     before = np.arange(len(queries)) - turns[:, None]
     moved: NDArray[np.float32] = queries + far * noise[before % len(queries)]
     turn, same = np.nonzero((moved == queries).all(axis=2))
     sizes = np.abs(queries[same])
     sizes[(sizes == 0) | (sizes < _LEAST * sizes.max(axis=1, keepdims=True))] = np.inf
     at = sizes.argmin(axis=1)
-    moved[turn, same, at] = _units_up(moved[turn, same, at], 1 + turns[turn])
+    moved[turn, same, at] = _add_ulps(moved[turn, same, at], 1 + turns[turn])
     return moved
 
 
-def _units_up(numbers: NDArray[np.float32], units: NDArray[np.int64]) -> NDArray[np.float32]:
+def _add_ulps(numbers: NDArray[np.float32], units: NDArray[np.int64]) -> NDArray[np.float32]:
     """Each number (n,) increased by this many units in the last place."""
     bits = numbers.view(np.int32).astype(np.int64)
     # Bits of negative numbers count downwards from those of minus zero.

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.gate.model import same_value, same_vector
+from vectrial.gate.model import is_same_value, is_same_vector
 from vectrial.model.capabilities import Index
 from vectrial.model.schema import Schema
 from vectrial.model.store import Store
@@ -37,8 +37,8 @@ def read_back(
             continue
         seen.add(id_)
         want = position[id_]
-        same = same_vector(got[at], vectors[want], schema, kind)
+        same = is_same_vector(got[at], vectors[want], schema, kind)
         right += same and all(
-            same_value(read[name][at], cells[want]) for name, cells in wanted.items()
+            is_same_value(read[name][at], cells[want]) for name, cells in wanted.items()
         )
     return right

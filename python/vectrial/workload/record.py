@@ -172,7 +172,7 @@ def phase_of_outcome(
         "in_flight_peak": outcome["peak_in_flight"],
     }
     if clients is None:
-        more |= _open_loop(outcome, record, seconds)
+        more |= _open_loop_metrics(outcome, record, seconds)
     phase = _phase(
         name,
         recorder,
@@ -251,7 +251,7 @@ def outcome_of_clients(
 def _run_faults(outcome: LoadOutcome, seconds: float) -> list[str]:
     """Faults of the run as a whole."""
     faults = []
-    if overloaded := _overloaded(outcome, seconds):
+    if overloaded := _why_overloaded(outcome, seconds):
         faults.append(overloaded)
     if outcome["cancelled"]:
         faults.append("the run was stopped before its end")
@@ -264,7 +264,7 @@ def _run_faults(outcome: LoadOutcome, seconds: float) -> list[str]:
     return faults
 
 
-def _overloaded(outcome: LoadOutcome, seconds: float) -> str | None:
+def _why_overloaded(outcome: LoadOutcome, seconds: float) -> str | None:
     """Reason why the offered rate could not be sustained, or None: the backlog kept growing.
 
     Let B(t) be the requests due but not done by t, T the time given and n the arrivals in a quarter
@@ -296,7 +296,9 @@ def _offered_s(outcome: LoadOutcome, seconds: float) -> float:
     return seconds if duration_s is None else min(duration_s, seconds)
 
 
-def _open_loop(outcome: LoadOutcome, record: LoadRecord, seconds: float) -> dict[str, float | None]:
+def _open_loop_metrics(
+    outcome: LoadOutcome, record: LoadRecord, seconds: float
+) -> dict[str, float | None]:
     """Metrics of an open loop: the requests offered, their outcomes, and the delay in sending."""
     names, seconds = ("p50", "p99"), _offered_s(outcome, seconds)
     recorder, unsent = record["recorder"], outcome["unsent"]
@@ -308,7 +310,7 @@ def _open_loop(outcome: LoadOutcome, record: LoadRecord, seconds: float) -> dict
         "sent_rate": record["issued"] / seconds if seconds else None,
         "unsent": unsent,
         "in_flight_limit_hits": outcome["in_flight_limit_hits"],
-        "littles_law": _little_of_open(outcome),
+        "littles_law": _open_loop_littles_law(outcome),
     }
     if (backlog := outcome["backlog"]) is not None:
         out["backlog"] = backlog[-1]
@@ -316,7 +318,7 @@ def _open_loop(outcome: LoadOutcome, record: LoadRecord, seconds: float) -> dict
     return out | {f"schedule_lag_{n}": None if lag is None else lag[i] for i, n in enumerate(names)}
 
 
-def _little_of_open(outcome: LoadOutcome) -> float | None:
+def _open_loop_littles_law(outcome: LoadOutcome) -> float | None:
     """Total service time divided by requests in flight integrated over time: 1 by Little's law.
     None if any request failed or was never answered, since its service time is not recorded."""
     for record in outcome["classes"]:
@@ -359,7 +361,7 @@ def _phase(
     windows: dict[str, Mapping[str, Sequence[float | int | None]]] = {}
     if by_second:
         windows[name] = recorder.windows()
-    told = None if clients is None or not windows else _stalled(windows[name], metrics)
+    told = None if clients is None or not windows else _stall_note(windows[name], metrics)
     phase = Phase(
         name=name,
         started_ns=between_ns[0],
@@ -402,7 +404,7 @@ def recall_error(sums: NDArray[np.float64], counts: NDArray[np.int64]) -> float 
     return float(_Z95 * recall.std(ddof=1) * uneven**0.5 / counts.sum())
 
 
-def _stalled(
+def _stall_note(
     windows: Mapping[str, Sequence[float | int | None]], metrics: dict[str, float | None]
 ) -> str | None:
     """Note on the stalls of a closed loop, which its percentiles hardly show: no request is sent

@@ -1,8 +1,8 @@
 """Runbooks: rows inserted, deleted and replaced step by step, with searches in between.
 
-A row of the dataset is a vector; a tag is the id under which a store has it. A row that is inserted
-has itself as its tag; a tag that is replaced has another row from then on. This is what the
-streaming track of big-ann-benchmarks says, whose YAML is read as it is.
+A row of the dataset is a vector; a tag is the id under which a store has it. The tag of an inserted
+row is the row's own number; a replaced tag then has another row. These are the terms of the
+streaming track of big-ann-benchmarks, whose YAML files are read unchanged.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class LiveRows:
                 self._row_of[step.start : step.end] = step.rows + np.arange(step.count)
 
 
-def checked(steps: Sequence[RunbookStep], rows: int) -> tuple[RunbookStep, ...]:
+def check_steps(steps: Sequence[RunbookStep], rows: int) -> tuple[RunbookStep, ...]:
     """The steps, after checking that each can be applied to this many rows.
 
     Raises:
@@ -171,7 +171,7 @@ def _load(rows: int) -> Iterator[RunbookStep]:
     yield RunbookStep(Operation.SEARCH)
 
 
-#: By name, the steps on so many rows. Of `drift` the rows are ordered first.
+#: Runbooks by name: the function that makes the steps. `drift` orders the rows first.
 OWN: Mapping[str, Callable[[int], Iterator[RunbookStep]]] = {
     "sliding_window": sliding_window,
     "drift": sliding_window,
@@ -184,7 +184,7 @@ OWN: Mapping[str, Callable[[int], Iterator[RunbookStep]]] = {
 ORDERED = frozenset({"drift"})
 
 
-def by_cluster(vectors: NDArray[np.float32], seed: int, clusters: int = 16) -> NDArray[np.int64]:
+def cluster_order(vectors: NDArray[np.float32], seed: int, clusters: int = 16) -> NDArray[np.int64]:
     """Order of the rows in which one cluster follows another. A cluster has the rows nearest to the
     same one of `clusters` vectors drawn at random, in the dataset's order."""
     rng = np.random.default_rng(seed)
@@ -200,7 +200,7 @@ def by_cluster(vectors: NDArray[np.float32], seed: int, clusters: int = 16) -> N
 # -- those of big-ann-benchmarks ---------------------------------------------------------------
 
 
-def read(path: Path, rows: int, dataset: str = "") -> tuple[RunbookStep, ...]:
+def read_steps(path: Path, rows: int, dataset: str = "") -> tuple[RunbookStep, ...]:
     """The steps of a YAML file of big-ann-benchmarks' streaming track. If they reach beyond `rows`,
     every position is scaled down: `max_pts`, the maximum number of live rows, may be less than
     that.
@@ -212,7 +212,7 @@ def read(path: Path, rows: int, dataset: str = "") -> tuple[RunbookStep, ...]:
         UserError: the file cannot be read, has no steps of that dataset, or of several and none is
             named, or a step of it is none.
     """
-    book = _book(path, dataset)
+    book = _runbook_entry(path, dataset)
     numbers = sorted(key for key in book if isinstance(key, int))
     if len(numbers) > _MOST_STEPS:
         raise UserError(
@@ -221,11 +221,11 @@ def read(path: Path, rows: int, dataset: str = "") -> tuple[RunbookStep, ...]:
             remedy="join its steps, or split it",
         )
     steps = [_step(book[number], number, path) for number in numbers]
-    most = _reach(steps)
-    return tuple(steps) if most <= rows else tuple(_scaled(step, rows, most) for step in steps)
+    most = _required_rows(steps)
+    return tuple(steps) if most <= rows else tuple(_scale_step(step, rows, most) for step in steps)
 
 
-def _book(path: Path, dataset: str) -> dict[object, Any]:
+def _runbook_entry(path: Path, dataset: str) -> dict[object, Any]:
     """The entry of a dataset in a file, or the file's only entry."""
     import yaml
 
@@ -256,7 +256,7 @@ def _step(entry: Any, number: int, path: Path) -> RunbookStep:
         raise UserError(f"{where} has no operation", where=str(path), remedy=f"one of {every}")
 
     def position(name: str) -> int:
-        return _whole(entry.get(name), path, f"{where}: {name}")
+        return _integer(entry.get(name), path, f"{where}: {name}")
 
     match operation := Operation(entry["operation"]):
         case Operation.SEARCH:
@@ -268,14 +268,14 @@ def _step(entry: Any, number: int, path: Path) -> RunbookStep:
             return RunbookStep(operation, position("start"), position("end"))
 
 
-def _scaled(step: RunbookStep, rows: int, most: int) -> RunbookStep:
+def _scale_step(step: RunbookStep, rows: int, most: int) -> RunbookStep:
     """A step of a runbook that uses `most` rows, scaled to `rows`."""
     start, end, at = (x * rows // most for x in (step.start, step.end, step.rows))
     # Two ranges of the same length may differ by a row once both are rounded.
     return RunbookStep(step.operation, start, end, min(at, rows - (end - start)))
 
 
-def _whole(value: object, path: Path, what: str) -> int:
+def _integer(value: object, path: Path, what: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise UserError(f"{what} is no whole number", where=str(path))
     return value
@@ -283,18 +283,18 @@ def _whole(value: object, path: Path, what: str) -> int:
 
 def loads(steps: Sequence[RunbookStep]) -> float:
     """Rows written per row of the dataset: all rows that are inserted or replaced, and once more
-    the rows that are live at the end. The steps are `checked`."""
+    the rows that are live at the end. The steps are `check_steps`."""
     rows = {one: sum(s.count for s in steps if s.operation is one) for one in Operation}
     live = rows[Operation.INSERT] - rows[Operation.DELETE]
-    return (rows[Operation.INSERT] + rows[Operation.REPLACE] + live) / max(1, _reach(steps))
+    return (rows[Operation.INSERT] + rows[Operation.REPLACE] + live) / max(1, _required_rows(steps))
 
 
-def _reach(steps: Sequence[RunbookStep]) -> int:
+def _required_rows(steps: Sequence[RunbookStep]) -> int:
     """The number of rows that the steps require."""
     return max((max(step.end, step.rows + step.count) for step in steps), default=0)
 
 
-def replaced(steps: Sequence[RunbookStep]) -> list[int]:
+def replaced_counts(steps: Sequence[RunbookStep]) -> list[int]:
     """Number of tags replaced or deleted so far, after each step."""
     gone = (Operation.REPLACE, Operation.DELETE)
     return list(itertools.accumulate(s.count if s.operation in gone else 0 for s in steps))

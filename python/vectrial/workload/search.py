@@ -22,7 +22,6 @@ from vectrial.model.workload import ClosedLoop, Load
 from vectrial.workload.answer_log import PhaseAnswers
 from vectrial.workload.answers import judge
 from vectrial.workload.ceiling import certify
-from vectrial.workload.in_turns import Taker, TurnLoad, Turns
 from vectrial.workload.native import search as native_search
 from vectrial.workload.native.turns import NativeTurns
 from vectrial.workload.ndcg import RelevanceJudgments
@@ -32,15 +31,16 @@ from vectrial.workload.python.open_loop import open_loop
 from vectrial.workload.python.pool_turns import PoolTurns
 from vectrial.workload.python.sdk_process import opening_of
 from vectrial.workload.python.sdk_turns import SdkTurns
-from vectrial.workload.queries import Queries, arrivals_of, drawn
+from vectrial.workload.queries import Queries, arrivals_of, draw_queries
 from vectrial.workload.searchers import native_searches
+from vectrial.workload.turn_load import TurnLoad, Turns, TurnSender
 
 #: Numbers of the phases of this process: the queries of each are moved otherwise.
 _PHASES = itertools.count()
 
 
 @dataclass(frozen=True)
-class HybridQuestions:
+class HybridQueries:
     """The questions of searches by vector and text.
 
     texts: texts of the dataset's queries, in their order. truth: the result of an exact fusion,
@@ -88,18 +88,18 @@ class SearchLoad(TurnLoad):
         until: Callable[[], bool] | None = None,
         role: Role | None = None,
         about: Mapping[str, Any] | None = None,
-        hybrid: HybridQuestions | None = None,
+        hybrid: HybridQueries | None = None,
     ) -> None:
         self._context, self._point, self._load = context, point, load
         self._warmup_queries, self._where = warmup_queries, where
         self.name, self._until, self._role, self._about = name, until, role, about or {}
         self._setting, self._hybrid = operating_point(context, point), hybrid
         if hybrid is not None:
-            self._truth, self._queries = hybrid.truth, Queries.same(context.dataset.queries)
+            self._truth, self._queries = hybrid.truth, Queries.constant(context.dataset.queries)
             return
         self._truth = context.truth(context.k, where)
         seed = (context.seed, next(_PHASES))
-        self._queries = drawn(
+        self._queries = draw_queries(
             context.dataset,
             self._truth,
             seed,
@@ -142,7 +142,7 @@ class SearchLoad(TurnLoad):
                 until=self._until,
                 **how,
             )
-            return self._measured(phase)
+            return self._complete_phase(phase)
         assert self._until is None, "the plan refuses other lanes"
         # Of the sdk lane: what the server keeps of the search parameters is settled here, where the
         # store remembers it; the clients then find it as it should be.
@@ -157,9 +157,10 @@ class SearchLoad(TurnLoad):
             how |= {"clients": load.clients, "min_s": load.min_s, "max_s": load.max_s}
             phase = closed_loop(made, *asked, warmup_count=self._warmup_queries, **how)
         else:
-            how |= {"alone": self._one_thread(), "warmup_queries": self._warmup_queries}
+            how |= {"single_thread": self._one_thread()}
+            how["warmup_queries"] = self._warmup_queries
             phase = open_loop(made, *asked, load, **how)
-        return self._measured(phase)
+        return self._complete_phase(phase)
 
     def open(self) -> None:
         """Connect and warm up, to take turns.
@@ -169,9 +170,9 @@ class SearchLoad(TurnLoad):
         """
         judging = judge_of(self._truth)
         params = native_search.params_of(self._load)
-        self._turns = Turns(self._taker(judging), judging, params)
+        self._turns = Turns(self._make_sender(judging), judging, params)
 
-    def _taker(self, judging: Judge) -> Taker:
+    def _make_sender(self, judging: Judge) -> TurnSender:
         context, load = self._context, self._load
         assert self.takes_turns, "the plan knows"
         if context.lane is Lane.NATIVE:
@@ -201,9 +202,9 @@ class SearchLoad(TurnLoad):
             self._check_natively(phase, answers)
         elif self._hybrid is None:
             self._check(phase, answers)
-        return self._measured(phase)
+        return self._complete_phase(phase)
 
-    def _measured(self, phase: Phase) -> Phase:
+    def _complete_phase(self, phase: Phase) -> Phase:
         params = {"k": self._context.k, **self._point, **self._about}
         phase.params = {**phase.params, **params}
         phase.role = self._role or phase.role
@@ -216,9 +217,9 @@ class SearchLoad(TurnLoad):
         context, opening = self._context, opening_of(self._context)
         question: sdk_search.SearchTask
         if hybrid is None:
-            question = sdk_search.VectorQuestion(opening, k, params, where, returning)
+            question = sdk_search.VectorSearchTask(opening, k, params, where, returning)
         else:
-            question = sdk_search.HybridQuestion(
+            question = sdk_search.HybridSearchTask(
                 opening, k, params, hybrid.blend, tuple(hybrid.texts)
             )
         return sdk_search.ClientShare(
@@ -241,7 +242,7 @@ class SearchLoad(TurnLoad):
         def pending() -> None:
             asked = native_searches(self._context.store, *self._arguments)
             try:
-                probed = native_search.probed(
+                probed = native_search.with_probe_answers(
                     asked,
                     self._queries.warmup,
                     self._truth,

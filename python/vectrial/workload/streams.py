@@ -1,7 +1,7 @@
 """Several classes of requests at once, each on its own schedule: searches and writes of rows.
 
-What a class is recorded by is its own; what is known of when its requests were under way goes with
-it, so that answers can be judged afterwards against the rows that were alive.
+Each class has its own record, with the times at which its requests were in flight, so that answers
+can be judged afterwards by the rows that were then alive.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial._engine import LoadControl, Recorder
-from vectrial.engine.client import Requests, arrivals, closed, drive, unfailed
+from vectrial.engine.client import Requests, arrivals, closed, drive, record_or_raise
 from vectrial.engine.recorders import merge
 from vectrial.engine.types import LoadOutcome, LoadRecord
 from vectrial.model.capabilities import Params
@@ -31,7 +31,7 @@ from vectrial.model.workload import IN_FLIGHT
 from vectrial.workload.ingest import make_batch
 from vectrial.workload.native.rows import columns_of
 from vectrial.workload.python.threads import run_threads
-from vectrial.workload.python.timed import Sample, record_operation, timed, timed_search
+from vectrial.workload.python.timed import Sample, call_timed, record_operation, timed_search
 from vectrial.workload.record import outcome_of_clients
 
 #: Seconds until a request of the native lane has failed, and how long the others wait for clients.
@@ -60,7 +60,7 @@ class Stream:
 
 
 @dataclass
-class Seen:
+class StreamOutcome:
     """Outcome of a stream. spans: int64 (n, 2), ns from the start: when a request was sent and when
     it was done, `NEVER_NS` if unknown. succeeded: bool (n,). answers: by number of the search, ids
     best first."""
@@ -71,17 +71,17 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Streamed:
+class StreamsOutcome:
     """A run of streams: its outcome like the engine's, and the outcome of each stream, in order."""
 
     outcome: LoadOutcome
-    seen: Sequence[Seen]
+    seen: Sequence[StreamOutcome]
 
 
 # -- native ----------------------------------------------------------------------------------------
 
 
-def by_engine(
+def send_by_engine(
     native: NativeSearch,
     rows: NativeRows,
     streams: Sequence[Stream],
@@ -96,7 +96,7 @@ def by_engine(
     progress: Progress,
     timeout_s: float = TIMEOUT_S,
     started: Callable[[int], None] = lambda _: None,
-) -> Streamed:
+) -> StreamsOutcome:
     """Send every stream's requests when they are due.
 
     Args:
@@ -142,7 +142,7 @@ def by_engine(
     if len(warmup):
         asked = Requests("warm-up", vectors=warmup, k=k, filters=filters, options=native.options)
         warm = drive(to, [asked], [closed(1, count=len(warmup))], timeout_s=TIMEOUT_S)
-        unfailed(warm, "searches before the clock")
+        record_or_raise(warm, "searches before the clock")
     outcome = drive(
         to,
         [requests(one) for one in streams],
@@ -160,24 +160,24 @@ def by_engine(
         progress=report,
     )
     pairs = zip(streams, outcome["classes"], strict=True)
-    seen = [_seen(stream, record, outcome["started_ns"]) for stream, record in pairs]
-    return Streamed(outcome, seen)
+    seen = [_stream_outcome(stream, record, outcome["started_ns"]) for stream, record in pairs]
+    return StreamsOutcome(outcome, seen)
 
 
 def _total(streams: Sequence[Stream]) -> int:
     return sum(len(one.due) for one in streams)
 
 
-def _unseen(stream: Stream) -> Seen:
+def _unknown_outcome(stream: Stream) -> StreamOutcome:
     """Unknown outcome of a stream: requests may have been sent when they were due."""
-    seen = Seen(np.full((len(stream.due), 2), NEVER_NS), np.zeros(len(stream.due), bool))
+    seen = StreamOutcome(np.full((len(stream.due), 2), NEVER_NS), np.zeros(len(stream.due), bool))
     seen.spans[:, 0] = stream.due
     return seen
 
 
-def _seen(stream: Stream, record: LoadRecord, started_ns: int) -> Seen:
+def _stream_outcome(stream: Stream, record: LoadRecord, started_ns: int) -> StreamOutcome:
     """Outcome of a stream from the engine's record, which numbers requests in due order."""
-    seen = _unseen(stream)
+    seen = _unknown_outcome(stream)
     assert record["requests"] is not None, "they were to be kept"
     number, sent, done, succeeded = record["requests"]
     seen.spans[number] = np.stack([sent, done], axis=1) - started_ns
@@ -204,7 +204,7 @@ class _Request:
     what: Any
 
 
-def by_clients(
+def send_by_clients(
     stores: Sequence[Store],
     streams: Sequence[Stream],
     schema: Schema,
@@ -214,7 +214,7 @@ def by_clients(
     *,
     warmup: NDArray[np.float32],
     progress: Progress,
-) -> Streamed:
+) -> StreamsOutcome:
     """Send every request when it is due, or as soon afterwards as a client is free: each client has
     a store of its own, and takes the next free request. Several clients are threads of this
     process. A single client is the calling thread, and has a new searcher made after each write:
@@ -236,7 +236,7 @@ def by_clients(
         pool.work(0, stores[0], one, lambda done: progress(done, of, "mixed"))
     else:
         pool.in_threads(stores, searches, progress)
-    return pool.streamed(time.process_time_ns() - load_ns, len(stores), duration_s)
+    return pool.outcome(time.process_time_ns() - load_ns, len(stores), duration_s)
 
 
 def _requests(streams: Sequence[Stream], schema: Schema) -> list[_Request]:
@@ -263,18 +263,22 @@ def _requests(streams: Sequence[Stream], schema: Schema) -> list[_Request]:
 
 def _searcher(store: Store, k: int, params: Params) -> Searcher | None:
     """A searcher; None if it cannot be made: it is tried again where a failure is recorded."""
-    return timed(lambda k: store.searcher(k, params), k).result
+    return call_timed(lambda k: store.searcher(k, params), k).result
 
 
 class _Clients:
     """Running clients and their records; each client has its own recorders."""
 
     def __init__(
-        self, requests: Any, streams: Sequence[Stream], asked: tuple[int, Params], length_ns: int
+        self,
+        requests: Any,
+        streams: Sequence[Stream],
+        search_arguments: tuple[int, Params],
+        length_ns: int,
     ) -> None:
         self._next, self._streams, self._length_ns = requests, streams, length_ns
-        self._asked = asked  # k and the search parameters
-        self.seen = [_unseen(one) for one in streams]
+        self._asked = search_arguments  # k and the search parameters
+        self.seen = [_unknown_outcome(one) for one in streams]
         self.records: list[list[tuple[Recorder, Recorder]]] = []
         self.done: list[tuple[int, int]] = []  # (sent, done), ns from the start
         self.late = self.unsent = 0
@@ -325,7 +329,7 @@ class _Clients:
                 if sample.result is not None:
                     seen.answers[request.number] = sample.result[0]
             else:
-                sample = timed(writes[request.operation], request.what)
+                sample = call_timed(writes[request.operation], request.what)
             record_operation(recorder, sample, due)
             sent, done = sample.sent_ns, sample.done_ns
             lag.operation(due, due, sent)
@@ -362,7 +366,7 @@ class _Clients:
 
         run_threads(len(stores), work, stop, report)
 
-    def streamed(self, cpu_ns: int, clients: int, duration_s: float) -> Streamed:
+    def outcome(self, cpu_ns: int, clients: int, duration_s: float) -> StreamsOutcome:
         """The run in the form of an outcome of the engine."""
         ended_ns = max(self.started_ns + self._length_ns, self.ended_ns)
         if not self.records:
@@ -384,7 +388,7 @@ class _Clients:
             duration_s=duration_s,
             backlog=self._backlog(),
         )
-        return Streamed(outcome, self.seen)
+        return StreamsOutcome(outcome, self.seen)
 
     def _backlog(self) -> list[int]:
         """Number of requests that are due and not done at the end of each quarter of the time."""

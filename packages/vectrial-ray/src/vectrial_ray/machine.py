@@ -30,7 +30,7 @@ from vectrial.plan.model import Job
 from vectrial.run.job import JobRunner
 from vectrial.run.place import PLACES
 from vectrial.run.redact import Secrecy
-from vectrial.servers.limits import sweep
+from vectrial.servers.limits import remove_orphans
 from vectrial.stores.registry import STORES
 from vectrial.suite.model import Rules
 from vectrial.telemetry.environment import environment_facts
@@ -116,7 +116,7 @@ class Machine:
 
     def __init__(self) -> None:
         os.environ.pop(_SET_BY_RAY, None)
-        sweep()
+        remove_orphans()
         # On a disk, where what is measured belongs; a temporary folder may be in memory.
         self._folder = own_folder(home() / "ray")
         self._events: queue.Queue[object] = queue.Queue()

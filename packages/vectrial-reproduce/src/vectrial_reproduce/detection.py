@@ -1,7 +1,7 @@
 """Quality of a likeness as a test that separates normal things from anomalies.
 
-Likeness: the greater, the more like what is known to be normal. An anomaly is announced where it is
-below a threshold.
+Likeness is greater for things that are more like the known normal ones. A likeness below a
+threshold is reported as an anomaly.
 """
 
 from __future__ import annotations

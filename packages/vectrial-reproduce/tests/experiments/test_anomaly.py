@@ -18,13 +18,13 @@ from vectrial.model.context import Data
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.filters import Eq
-from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT, GOOD, repeated
+from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT, GOOD, find_duplicates
 from vectrial.model.metric import Metric
 from vectrial.model.phase import Phase
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.stores.hnswlib import HnswlibStore
 from vectrial.stores.memory import MemoryStore
-from vectrial_reproduce.experiments.anomaly.experiment import Anomaly, _recalls, chosen
+from vectrial_reproduce.experiments.anomaly.experiment import Anomaly, _recalls, select_queries
 
 FLAT = Index("flat", NoParams())
 FAST = {"min_s": 0, "max_s": 600, "warmup_queries": 5}
@@ -157,10 +157,10 @@ def test_nothing_but_copies_is_refused(tmp_path: Path) -> None:
 def test_the_same_picture_under_another_class_is_another_query() -> None:
     one = np.ones((1, 4), np.float32)
     zeros = np.array([[0.0, 1, 1, 1], [-0.0, 1, 1, 1]], np.float32)
-    twice, stored = repeated(np.repeat(one, 3, axis=0), ["a", "b", "a"], one, ["b"])
+    twice, stored = find_duplicates(np.repeat(one, 3, axis=0), ["a", "b", "a"], one, ["b"])
     assert twice.tolist() == [False, False, True]
     assert stored.tolist() == [False, True, False]
-    assert repeated(zeros, ["a", "a"], one, ["b"])[0].tolist() == [False, True]
+    assert find_duplicates(zeros, ["a", "a"], one, ["b"])[0].tolist() == [False, True]
 
 
 def test_too_few_held_out_queries_give_no_threshold(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_the_truth_of_some_queries(tmp_path: Path) -> None:
     assert dataset.query_metadata is not None
     where = [Eq(CLASS, str(name)) for name in dataset.query_metadata.column(CLASS).to_pylist()]
     expected = truth_of(part, 10, [where[i] for i in keep])
-    found = chosen(truth_of(dataset, 10, where), keep)
+    found = select_queries(truth_of(dataset, 10, where), keep)
     for name in ("ids", "distances", "available", "accept_offsets", "accept_ids"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from vectrial.datasets.sources import minilm
 from vectrial.model.errors import Unsupported, UserError
 from vectrial.stores.hnswlib import HnswlibStore
-from vectrial_reproduce.experiments.index_pipeline.embedding import of_texts
+from vectrial_reproduce.experiments.index_pipeline.embedding import text_embedder
 from vectrial_reproduce.experiments.index_pipeline.experiment import IndexPipeline
 
 TEXTS = ["one", "zwölf", None]
@@ -45,7 +45,7 @@ def test_vectors_are_those_of_the_texts(off: float, monkeypatch: pytest.MonkeyPa
         return rows.vectors[1:] + np.float32(off)
 
     monkeypatch.setattr(minilm, "encoder", lambda _: encode)
-    embed = of_texts(rows, "gloss", lambda *_: None)
+    embed = text_embedder(rows, "gloss", lambda *_: None)
     if off == 0.1:
         with pytest.raises(UserError, match="are not MiniLM's of its column 'gloss'"):
             embed(1, 3)

@@ -65,7 +65,7 @@ def test_a_claim_is_so_where_all_measured_pairs_say_so(
     ]
     found = verdicts.pairs(CLAIM, cells)
     assert len(found) == len(measured)
-    assert verdicts.word(CLAIM, found) == says
+    assert verdicts.outcome_words(CLAIM, found) == says
 
 
 def test_pairs_that_were_not_measured_are_counted_and_have_no_row() -> None:
@@ -95,7 +95,7 @@ def test_what_is_larger_by_less_than_was_said_is_told() -> None:
     cells = [cell(n, 8, measured, published=3.0 - n) for n, measured in ((1, 9.0), (2, 6.0))]
     found = verdicts.pairs(claim, cells)
     assert [pair.verdict for pair in found] == [verdicts.ClaimVerdict.LESS]
-    assert verdicts.word(claim, found) == (
+    assert verdicts.outcome_words(claim, found) == (
         "holds, but not in size",
         "In 0 of 1 measured pair, by less than that in 1, ×1.5; as published in 1 of 1.",
     )
@@ -137,7 +137,7 @@ def test_a_time_without_a_server_is_not_set_beside_one_with_it() -> None:
 
 def test_ranges_that_overlap_leave_it_open() -> None:
     cells = [cell(1, 8, 9.0, published=2.0, around=3.0), cell(2, 8, 7.0, around=1.0)]
-    assert verdicts.word(CLAIM, verdicts.pairs(CLAIM, cells)) == (
+    assert verdicts.outcome_words(CLAIM, verdicts.pairs(CLAIM, cells)) == (
         "undecided",
         "In 0 of 1 measured pair, undecided in 1, ×1.3; as published in 1 of 1.",
     )
@@ -165,7 +165,9 @@ def test_what_was_measured_once_is_judged_once() -> None:
     cells = [cell(n, clients, 3.0 - n, published=3.0 - n) for clients in (1, 2) for n in (1, 2)]
     found = verdicts.pairs(CLAIM, cells)
     assert [pair.verdict.name for pair in found] == ["YES", "AGAIN"]
-    assert verdicts.word(CLAIM, found)[1].startswith("In 1 of 1 measured pair, ×2.0; as published")
+    assert verdicts.outcome_words(CLAIM, found)[1].startswith(
+        "In 1 of 1 measured pair, ×2.0; as published"
+    )
 
 
 def test_figures_in_other_units_are_compared_as_times() -> None:
@@ -257,12 +259,15 @@ def test_each_reason_for_no_verdict_has_a_word_and_a_sentence(
 ) -> None:
     able = {"valid": False, "store": "flight", **figure}
     cells = [replace(cell(1, 8, 9.0), **able), cell(2, 8, 3.0)]  # type: ignore[arg-type]
-    assert verdicts.word(CLAIM, verdicts.pairs(CLAIM, cells)) == says
+    assert verdicts.outcome_words(CLAIM, verdicts.pairs(CLAIM, cells)) == says
 
 
 def test_what_the_report_declares_stands_where_nothing_decides() -> None:
     claim = Claim("By magic", absent=(Absence.NEVER, "There is none."))
-    assert verdicts.word(claim, verdicts.pairs(claim, [])) == ("never measured", "There is none.")
+    assert verdicts.outcome_words(claim, verdicts.pairs(claim, [])) == (
+        "never measured",
+        "There is none.",
+    )
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,14 @@ from vectrial.run.prepare import plan_of
 from vectrial.stores import registry
 from vectrial_reproduce.commands import reproduce
 from vectrial_reproduce.reports import REPRODUCTIONS, planning
-from vectrial_reproduce.reports.collect import _FACTORS, cells, places, stands_for, wanting
-from vectrial_reproduce.reports.figure_text import whole
+from vectrial_reproduce.reports.collect import (
+    _FACTORS,
+    cells,
+    is_figure_of,
+    places,
+    why_not_measured,
+)
+from vectrial_reproduce.reports.figure_text import full_text
 from vectrial_reproduce.reports.folder import MANIFEST, begin
 from vectrial_reproduce.reports.jsonl import KEYS, jsonl
 from vectrial_reproduce.reports.planning import Settings, plan_parts
@@ -37,9 +43,9 @@ def test_every_figure_is_measured_or_said_not_to_be(name: str) -> None:
     for figure in figures(name):
         found = list(places(report, figure))
         if not found:
-            assert wanting(report, figure) in report.not_yet.values()
+            assert why_not_measured(report, figure) in report.not_yet.values()
             continue
-        assert any(stands_for(arm, figure) for arm in found[0][0].arms)
+        assert any(is_figure_of(arm, figure) for arm in found[0][0].arms)
         for part, measure in found:
             assert any(ask.experiment == measure.experiment for ask in part.asks)
             for metric in filter(None, (measure.metric, measure.faithful, *measure.minus)):
@@ -211,7 +217,7 @@ def test_without_a_run_every_cell_says_why_it_is_empty(name: str) -> None:
     found = cells(REPRODUCTIONS[name], {}, known=kinds())
     assert [cell.figure for cell in found] == list(figures(name)), "the report's own order"
     assert all(cell.note.startswith(("not yet: ", "skipped: ")) for cell in found)
-    assert all("—" in whole(cell) for cell in found)
+    assert all("—" in full_text(cell) for cell in found)
     objects = [json.loads(line) for line in jsonl(found)]
     assert all(tuple(each)[: len(KEYS)] == KEYS for each in objects)
     assert all(each["valid"] is None for each in objects)

@@ -13,7 +13,7 @@ from vectrial.document.render import draw
 from vectrial.stores import registry
 from vectrial_reproduce.reports import REPRODUCTIONS
 from vectrial_reproduce.reports.collect import ComparedFigure, cells
-from vectrial_reproduce.reports.conditions import Loaded, ReportConditions
+from vectrial_reproduce.reports.conditions import LoadedData, ReportConditions
 from vectrial_reproduce.reports.figures_data import Dot, Plot, plot
 from vectrial_reproduce.reports.figures_render import Palette
 from vectrial_reproduce.reports.figures_spec import DRAWINGS
@@ -27,7 +27,7 @@ EVERY = [
     for name in NAMES
     for drawing in DRAWINGS[name]
 ]
-ABOUT = ReportConditions(0.1, "a machine", (Loaded("Part", "something", 10, 100),))
+ABOUT = ReportConditions(0.1, "a machine", (LoadedData("Part", "something", 10, 100),))
 
 
 def found(

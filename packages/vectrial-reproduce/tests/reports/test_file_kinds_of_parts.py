@@ -8,7 +8,7 @@ from synthetic_runs import ROWS, SECOND
 from vectrial.experiments.storage.report import KINDS
 from vectrial.model.phase import Phase
 from vectrial_reproduce.reports.matching import MeasuredPart
-from vectrial_reproduce.reports.page_tables import further
+from vectrial_reproduce.reports.page_tables import further_results
 
 
 def test_stores_that_tell_kinds_apart_have_a_row() -> None:
@@ -22,7 +22,7 @@ def test_stores_that_tell_kinds_apart_have_a_row() -> None:
         made.trial(store, phase, experiment="storage")
         for store, phase in (("weaviate", told), ("faiss", untold))
     ]
-    held = further({"own": MeasuredPart(made.run_of(trials), "words", ROWS)})
+    held = further_results({"own": MeasuredPart(made.run_of(trials), "words", ROWS)})
     (table,) = held["storage"]
     (row,) = table.rows  # type: ignore[union-attr]
     assert row.cells[0].text == "weaviate"

@@ -9,7 +9,7 @@ from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.lane import Lane
 from vectrial.stores import registry
 from vectrial_reproduce.reports import REPRODUCTIONS
-from vectrial_reproduce.reports.matrix import _NEEDED, markdown, planned, support
+from vectrial_reproduce.reports.matrix import _NEEDED, markdown, planned_experiments, support
 from vectrial_reproduce.reports.model import NotYet
 
 PAGE = Path(__file__).parents[4] / "docs" / "matrix.md"
@@ -22,7 +22,7 @@ def test_the_page_is_current() -> None:
 def test_every_store_has_a_row_and_every_experiment_a_column() -> None:
     lines = markdown().splitlines()
     (head,) = [line for line in lines if line.startswith("| store |")]
-    assert all(f"`{name}`" in head for name in (*EXPERIMENTS, *planned()))
+    assert all(f"`{name}`" in head for name in (*EXPERIMENTS, *planned_experiments()))
     for name in registry.names():
         (row,) = [line for line in lines if line.startswith(f"| {name} |")]
         assert row.count("|") == head.count("|")
@@ -30,12 +30,12 @@ def test_every_store_has_a_row_and_every_experiment_a_column() -> None:
 
 def test_what_is_not_yet_is_what_the_reports_have_and_nothing_here_measures() -> None:
     """Of each report's own reasons those that wait for an experiment, and no other."""
-    assert planned() == {}, "every report is measured"
+    assert planned_experiments() == {}, "every report is measured"
     one = REPRODUCTIONS["aistor-index"]
     asked = {"a": NotYet("is slow", "later"), "b": NotYet("says little"), "c": NotYet("", "hybrid")}
-    assert planned([replace(one, not_yet=asked)]) == {"later": "is slow"}
+    assert planned_experiments([replace(one, not_yet=asked)]) == {"later": "is slow"}
     head = next(line for line in markdown().splitlines() if line.startswith("✓ works"))
-    for name, why in planned().items():
+    for name, why in planned_experiments().items():
         assert f"; `{name}`: {why}" in head
 
 

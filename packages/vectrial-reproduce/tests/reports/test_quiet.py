@@ -13,11 +13,11 @@ from vectrial_reproduce.reports.results.quiet import Activity, BusyProcess
 
 
 def test_quiet_ends_where_a_phase_counts_as_disturbed() -> None:
-    assert Activity(0.2, 2).quiet
-    assert not Activity(0.21, 2).quiet
-    assert Activity(0.21, 4).quiet
-    assert not Activity(0.0, 2, steal_share=0.02).quiet
-    assert Activity(None, 2).quiet  # a platform that does not tell
+    assert Activity(0.2, 2).is_quiet
+    assert not Activity(0.21, 2).is_quiet
+    assert Activity(0.21, 4).is_quiet
+    assert not Activity(0.0, 2, steal_share=0.02).is_quiet
+    assert Activity(None, 2).is_quiet  # a platform that does not tell
 
 
 def test_what_is_busy_is_named() -> None:
@@ -56,18 +56,18 @@ def test_a_look_leaves_this_process_out(monkeypatch: pytest.MonkeyPatch) -> None
         [MachineCounters(busy_s=10.0, steal_s=0.0), MachineCounters(busy_s=12.0, steal_s=0.25)]
     )
     clock = iter([100.0, 105.0])
-    monkeypatch.setattr(quiet, "_used", lambda: next(used))
+    monkeypatch.setattr(quiet, "_cpu_s_by_process", lambda: next(used))
     monkeypatch.setattr(quiet, "machine_now", lambda: next(machines))
     monkeypatch.setattr(quiet.time, "monotonic", lambda: next(clock))
     monkeypatch.setattr(quiet.time, "sleep", lambda _: None)
     monkeypatch.setattr(quiet.os, "cpu_count", lambda: 2)
-    found = quiet.look()
+    found = quiet.measure_activity()
     assert found.cores == pytest.approx((2.0 - 0.5) / 5)
     assert found.steal_share == pytest.approx(0.25 / 5 / 2)
     assert [(one.name, one.cores) for one in found.processes] == [("rustc", 0.2), ("new", 0.05)]
 
 
 def test_a_look_at_this_machine_names_its_processes() -> None:
-    found = quiet.look(0.01)
+    found = quiet.measure_activity(0.01)
     assert found.processors == os.cpu_count()
     assert os.getpid() not in {one.pid for one in found.processes}

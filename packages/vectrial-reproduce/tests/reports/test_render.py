@@ -14,7 +14,7 @@ from reproduction_runs import every, measured, run_of, trial
 from rich.console import Console
 
 from vectrial.document.blocks import Figure as Drawn
-from vectrial.document.blocks import Report, Table, footnoted
+from vectrial.document.blocks import Report, Table, footnotes
 from vectrial.document.render import markdown, terminal
 from vectrial.stats.intervals import spread_of
 from vectrial_reproduce.reports import REPRODUCTIONS, figure_text
@@ -22,11 +22,11 @@ from vectrial_reproduce.reports.collect import ComparedFigure, cells
 from vectrial_reproduce.reports.conditions import ReportConditions, conditions_of
 from vectrial_reproduce.reports.jsonl import as_json
 from vectrial_reproduce.reports.matching import MeasuredPart
-from vectrial_reproduce.reports.page import build, drawn
+from vectrial_reproduce.reports.page import build, with_drawn_figures
 from vectrial_reproduce.reports.page_tables import Layout
 from vectrial_reproduce.reports.planning import Settings
 from vectrial_reproduce.reports.published import PublishedFigure
-from vectrial_reproduce.reports.tables import parted, sheets
+from vectrial_reproduce.reports.tables import sheets, split_by_system
 
 
 def figure(
@@ -76,7 +76,7 @@ def cell(
 def test_a_cell_says_what_was_printed_and_rounds_no_recall_up(
     found: ComparedFigure, wanted: str
 ) -> None:
-    assert figure_text.whole(found) == wanted
+    assert figure_text.full_text(found) == wanted
 
 
 def test_a_sentence_stands_once_where_it_holds() -> None:
@@ -88,13 +88,13 @@ def test_a_sentence_stands_once_where_it_holds() -> None:
         cell(figure("create", 10, m=32), None, "skipped: it has none"),
     ]
     (sheet,) = sheets(made)
-    assert sheet.of_metrics == {"qps": ("per row",), "create": ()}
+    assert sheet.metric_notes == {"qps": ("per row",), "create": ()}
     first, second = sheet.lines
-    assert sheet.of_line(first) == ("as published: one run",)
-    assert sheet.of_cell(first, "qps") == ()
-    assert sheet.of_line(second) == ()
-    assert sheet.of_cell(second, "qps") == ("7 samples",)
-    assert sheet.of_cell(second, "create") == ("skipped: it has none",)
+    assert sheet.line_notes(first) == ("as published: one run",)
+    assert sheet.cell_notes(first, "qps") == ()
+    assert sheet.line_notes(second) == ()
+    assert sheet.cell_notes(second, "qps") == ("7 samples",)
+    assert sheet.cell_notes(second, "create") == ("skipped: it has none",)
     written = markdown.render(compact("longbow", made))
     for note in ("per row", "as published: one run", "7 samples", "skipped: it has none"):
         assert len(re.findall(rf"^\d+\. {note}$", written, re.MULTILINE)) == 1
@@ -123,17 +123,17 @@ def test_a_long_table_is_one_for_each_system_with_its_own_units() -> None:
     ]
     (sheet,) = sheets(made)
     assert sheet.metrics == (("create", ""),)
-    assert [(part.title, part.metrics) for part in parted(sheet)] == [
+    assert [(part.title, part.metrics) for part in split_by_system(sheet)] == [
         ("Slow", (("create", "s"),)), ("Fast", (("create", "ms"),)),
     ]  # fmt: skip
     written = markdown.render(compact("longbow", made))
     assert "### some part: Fast\n\n| Store | m | create \\[ms\\] [1] |" in written
     (short,) = sheets(made[:30])
-    assert parted(short) == [short]
+    assert split_by_system(short) == [short]
 
 
 def test_settings_are_said_as_people_do() -> None:
-    assert [figure_text.setting(value) for value in (True, False, 10_000, "same", None)] == [
+    assert [figure_text.setting_text(value) for value in (True, False, 10_000, "same", None)] == [
         "yes", "no", "10,000", "same", "",
     ]  # fmt: skip
 
@@ -231,11 +231,11 @@ def test_footnotes_of_the_page_are_sentences_that_cells_share() -> None:
     found = every("longbow", "search-reference", longbow())
     page = build(REPRODUCTIONS["longbow"], found, ReportConditions(1.0, "a machine"), {})
     for table in page.tables():
-        _, notes = footnoted(table)
+        _, notes = footnotes(table)
         assert len(set(notes)) == len(notes)
         assert not any("; as published" in note for note in notes)
     search = next(t for t in page.tables() if t.name.startswith("search"))
-    _, notes = footnoted(search)
+    _, notes = footnotes(search)
     assert "recall here: 1.0000" in notes
 
 
@@ -257,7 +257,7 @@ def test_markdown_shows_the_figures_that_lie_beside_it(tmp_path: Path) -> None:
     page = compact("longbow", found)
     assert all(isinstance(one, Drawn) for one in page.figures())
     (tmp_path / "put.svg").write_text("<svg/>")
-    text = markdown.render(drawn(page, tmp_path), "report/figures")
+    text = markdown.render(with_drawn_figures(page, tmp_path), "report/figures")
     assert re.findall(r"\]\(([^)]+)\)", text) == ["report/figures/put.svg"]
     at = text.index("report/figures/put.svg")
     assert text.index("### ingest · uniform-384") < at < text.index("## Method notes")

@@ -23,7 +23,7 @@ from vectrial_reproduce.reports.figures_render import Palette, chart
 from vectrial_reproduce.reports.jsonl import KEYS
 from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.model import Arm, Drawing, DrawnSeries, Part, Reproduction
-from vectrial_reproduce.reports.page_tables import further
+from vectrial_reproduce.reports.page_tables import further_results
 from vectrial_reproduce.reports.published import figures
 
 pytestmark = pytest.mark.slow
@@ -172,7 +172,7 @@ def test_when_loads_end_and_are_indexed_is_drawn_and_told(measured: MeasuredPart
     assert 0 < at["Graph", "load_s"] <= at["Graph", "ready_s"]
     layers = chart(one, Palette(("Exact", "Graph")))(800, True)["layer"]
     assert sum(layer["mark"]["type"] == "rule" for layer in layers) == 2
-    (table,) = [t for t in further({"own": measured})["ingest"] if isinstance(t, Table)]
+    (table,) = [t for t in further_results({"own": measured})["ingest"] if isinstance(t, Table)]
     # A grid of builds has a load each.
     assert [row.cells[0].text for row in table.rows] == ["memory", "hnswlib", "hnswlib"]
     assert all(cell.value is not None for row in table.rows for cell in row.cells[1:4])

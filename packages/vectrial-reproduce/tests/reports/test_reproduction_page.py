@@ -11,7 +11,7 @@ from vectrial.document.blocks import Report
 from vectrial.document.render import export
 from vectrial_reproduce.reports import REPRODUCTIONS
 from vectrial_reproduce.reports.collect import ComparedFigure
-from vectrial_reproduce.reports.conditions import Loaded, ReportConditions
+from vectrial_reproduce.reports.conditions import LoadedData, ReportConditions
 from vectrial_reproduce.reports.page import build
 from vectrial_reproduce.reports.published import figures
 
@@ -42,7 +42,7 @@ def made() -> Report:
         )
         for f in figures(NAME)
     ]
-    about = ReportConditions(0.1, "a machine", (Loaded("GloVe-100", "some", 500, 1_183_514),))
+    about = ReportConditions(0.1, "a machine", (LoadedData("GloVe-100", "some", 500, 1_183_514),))
     return build(REPRODUCTIONS[NAME], cells, about, {})
 
 

@@ -17,10 +17,10 @@ from synthetic_runs import STORES, write_run
 from vectrial.model.errors import UserError
 from vectrial.results.database import DATABASE
 from vectrial_reproduce.reports import REPRODUCTIONS
-from vectrial_reproduce.reports.results import code, declared, measure, sealed, table
+from vectrial_reproduce.reports.results import code, declarations, measure, sealed, table
 from vectrial_reproduce.reports.results.__main__ import main
-from vectrial_reproduce.reports.results.declared import CommittedResult
-from vectrial_reproduce.reports.results.measure import NotMeasured, Places
+from vectrial_reproduce.reports.results.declarations import CommittedResult
+from vectrial_reproduce.reports.results.measure import NotMeasured, ResultFolders
 from vectrial_reproduce.reports.results.sealed import CommittedState
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -46,7 +46,7 @@ def listed(tmp_path: Path, content: str) -> Path:
     """A folder of results with this list."""
     results = tmp_path / "docs" / "results"
     results.mkdir(parents=True)
-    (results / declared.LIST).write_text(content)
+    (results / declarations.LIST).write_text(content)
     return results
 
 
@@ -57,12 +57,12 @@ def suite(tmp_path: Path, seconds: float = 0.1) -> Path:
 
 
 def test_every_bundle_has_an_entry_and_every_entry_its_bundle() -> None:
-    entries = declared.read(RESULTS)
+    entries = declarations.read(RESULTS)
     assert {one.name for one in entries if not one.pending} == sealed.folders(RESULTS)
 
 
 def test_every_suite_and_every_report_is_measured_by_an_entry() -> None:
-    entries = declared.read(RESULTS)
+    entries = declarations.read(RESULTS)
     words = {word for one in entries for word in one.words}
     files = (*ROOT.glob("suites/*.toml"), *ROOT.glob("packages/*/src/*/suites/*.toml"))
     suites = {path.relative_to(ROOT).as_posix() for path in files}
@@ -91,7 +91,7 @@ def test_an_entry_is_measured_sealed_and_left_alone(
     assert (results / "tiny" / "report.md").read_text().count(measure.BUNDLE)
     assert {path.name for path in bundle.parent.iterdir()} <= {bundle.name, "report.md", "figures"}
 
-    monkeypatch.setattr(code, "behind", lambda *_: 0)
+    monkeypatch.setattr(code, "commits_since", lambda *_: 0)
     assert main([*words, "--only", "tiny"]) == 0
     assert "tiny: measured by this code on" in capfd.readouterr().err
     assert main([*words, "--list", "--format", "jsonl"]) == 0
@@ -127,7 +127,7 @@ def test_the_pause_of_a_resumed_run_is_not_its_duration(tmp_path: Path) -> None:
         db.execute("update run set finished_at = (select max(started_at) from trial)")
     paused = sealed.facts(run)
     assert paused.paused == timedelta(hours=2)
-    took = CommittedState(CommittedResult("one", ("run",)), {"": paused}).took
+    took = CommittedState(CommittedResult("one", ("run",)), {"": paused}).duration
     assert took == paused.ended - paused.started - timedelta(hours=2)
 
 
@@ -191,14 +191,14 @@ def test_a_run_of_other_code_is_not_completed(
 ) -> None:
     result, places = (
         CommittedResult("one", ("run", "a.toml")),
-        Places(tmp_path / "r", tmp_path / "runs"),
+        ResultFolders(tmp_path / "r", tmp_path / "runs"),
     )
     begun = places.runs / "one" / "20261121-120000-a"
     write_run(begun, repeats=1, stores={"faiss": STORES["faiss"]})
-    monkeypatch.setattr(code, "behind", lambda *_: 3)
-    assert measure.unsealed(result, places) is None
-    monkeypatch.setattr(code, "behind", lambda *_: 0)
-    assert measure.unsealed(result, places) == begun
+    monkeypatch.setattr(code, "commits_since", lambda *_: 3)
+    assert measure.unsealed_run(result, places) is None
+    monkeypatch.setattr(code, "commits_since", lambda *_: 0)
+    assert measure.unsealed_run(result, places) == begun
 
 
 @pytest.mark.parametrize("disturbed", [True, False])
@@ -207,7 +207,7 @@ def test_what_a_busy_machine_disturbed_is_measured_once_more(
 ) -> None:
     result, places = (
         CommittedResult("one", ("run", "a.toml")),
-        Places(tmp_path / "r", tmp_path / "runs"),
+        ResultFolders(tmp_path / "r", tmp_path / "runs"),
     )
     done: list[str] = []
 
@@ -218,7 +218,7 @@ def test_what_a_busy_machine_disturbed_is_measured_once_more(
             write_run(begun, repeats=1, stores={"faiss": STORES["faiss"]}, only_sweep=True)
             (begun / "suite.toml").write_text('name = "a"\n')
 
-    monkeypatch.setattr(code, "behind", lambda *_: 0)
+    monkeypatch.setattr(code, "commits_since", lambda *_: 0)
     monkeypatch.setattr(measure, "_run", run)
     monkeypatch.setattr(
         measure, "disturbed_keys", lambda _: frozenset({"key"} if disturbed else ())
@@ -235,12 +235,12 @@ def test_fewer_measured_trials_do_not_replace_a_bundle(tmp_path: Path) -> None:
         write_run(tmp_path / name, repeats=1, stores={one: STORES[one] for one in stores})
         (tmp_path / name / "suite.toml").write_text('name = "a"\n')
     measure.seal_into(result, tmp_path / "many", results)
-    before = sealed.committed(result, results)
+    before = sealed.committed_state(result, results)
     with pytest.raises(NotMeasured, match="trials have a result"):
         measure.seal_into(result, tmp_path / "few", results)
-    assert sealed.committed(result, results) == before
+    assert sealed.committed_state(result, results) == before
     measure.seal_into(result, tmp_path / "few", results, accept_fewer=True)
-    assert 0 < sealed.committed(result, results).measured < before.measured
+    assert 0 < sealed.committed_state(result, results).measured < before.measured
 
 
 def test_commits_that_touch_what_measures_make_a_result_stale(
@@ -272,7 +272,7 @@ def test_commits_that_touch_what_measures_make_a_result_stale(
 
     def ages() -> tuple[int | None, int | None]:
         code._commits.cache_clear()
-        return code.behind(run, [first]), code.behind(report, [first])
+        return code.commits_since(run, [first]), code.commits_since(report, [first])
 
     for path, expected in (
         ("python/vectrial/report/build.py", (0, 0)),
@@ -294,10 +294,10 @@ def test_commits_that_touch_what_measures_make_a_result_stale(
     assert code.changes() == []
     (tmp_path / "engine/src/run/mod.rs").write_text("other")
     assert code.changes() == ["engine/src/run/mod.rs"]
-    assert code.behind(run, [last]) == 0
-    assert code.behind(run, [last, first]) == 4
-    assert code.behind(run, [last, None]) is None
-    assert code.behind(run, ["0" * 40]) is None
+    assert code.commits_since(run, [last]) == 0
+    assert code.commits_since(run, [last, first]) == 4
+    assert code.commits_since(run, [last, None]) is None
+    assert code.commits_since(run, ["0" * 40]) is None
     code._commits.cache_clear()
 
 
@@ -319,15 +319,15 @@ def test_what_was_never_measured_is_stale() -> None:
 )
 def test_an_invalid_list_is_refused(tmp_path: Path, entry: str, why: str) -> None:
     with pytest.raises(UserError, match=why):
-        declared.read(listed(tmp_path, f"[a]\n{entry}\n"))
+        declarations.read(listed(tmp_path, f"[a]\n{entry}\n"))
 
 
 def test_a_result_is_chosen_by_its_name_or_its_folder(tmp_path: Path) -> None:
     names = ("demo", "durability/milvus", "durability/libraries")
     every = [CommittedResult(name, ("run", "a.toml")) for name in names]
-    assert declared.chosen(every, []) == every
-    assert declared.chosen(every, ["durability"]) == every[1:]
-    assert declared.chosen(every, ["demo"]) == every[:1]
+    assert declarations.select_results(every, []) == every
+    assert declarations.select_results(every, ["durability"]) == every[1:]
+    assert declarations.select_results(every, ["demo"]) == every[:1]
     with pytest.raises(UserError, match="no result 'dem'"):
-        declared.chosen(every, ["dem"])
+        declarations.select_results(every, ["dem"])
     assert main([str(tmp_path)]) == 2

@@ -19,7 +19,7 @@ from vectrial.report.build import build
 from vectrial.servers.minio import MINIO
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
-from vectrial.testing.server_programs import prepared, program
+from vectrial.testing.server_programs import program, require_startable
 
 SUITE = """
 name = "pipeline"
@@ -164,7 +164,7 @@ def test_a_server_imports_segments_from_its_own_object_store(
 ) -> None:
     recipe = recipe_of(registry.load("milvus"))
     assert recipe is not None
-    prepared(recipe, nodes=2)
+    require_startable(recipe, nodes=2)
     path = tmp_path / "imported.toml"
     text = SUITE.format(objects='"minio"').replace(
         'store = "hnswlib"', 'store = "milvus"\nnodes = 2'

@@ -25,7 +25,7 @@ from vectrial.model.store import Store
 from vectrial.stores.hnswlib import HnswlibStore
 from vectrial.stores.sqlite.store import SqliteStore
 from vectrial_reproduce.segments import spans as of_spans
-from vectrial_reproduce.segments.index_files import SegmentBuilder, decoded, encoded
+from vectrial_reproduce.segments.index_files import SegmentBuilder, decode, encode
 from vectrial_reproduce.segments.objects import ObjectError, Objects, check, receipt_of
 from vectrial_reproduce.segments.pipeline import Pipeline, PipelineSettings
 from vectrial_reproduce.segments.spans import Span, Spans, Stage
@@ -197,7 +197,7 @@ def test_every_row_is_in_the_index_of_its_segment(
     for outcome in (pipeline.put(), pipeline.index()):
         assert not outcome.failed
         assert not outcome.resumed
-    assert outcome.most_bytes <= pipeline.settings.under_way * pipeline.segment_bytes
+    assert outcome.most_bytes <= pipeline.settings.most_in_memory * pipeline.segment_bytes
     stores, _ = pipeline.load(tmp_path / "loaded")
     ids = [np.sort(np.concatenate([b["id"].to_numpy() for b in s.scan()])) for s in stores]
     for own, (start, stop) in zip(ids, pipeline.bounds, strict=True):
@@ -213,13 +213,13 @@ def test_every_row_is_in_the_index_of_its_segment(
 
 def test_a_segment_is_an_arrow_file_of_its_rows() -> None:
     rows = dataset(ROWS)
-    data = encoded(rows, Schema(rows.dim, rows.metric), 100, 200)
-    batch = decoded(memoryview(data))
+    data = encode(rows, Schema(rows.dim, rows.metric), 100, 200)
+    batch = decode(memoryview(data))
     assert batch["id"].to_pylist() == rows.ids[100:200].tolist()
     vectors: NDArray[np.float32] = batch["vector"].flatten().to_numpy().reshape(-1, rows.dim)
     assert np.array_equal(vectors, rows.vectors[100:200])
     with pytest.raises(StoreError, match="corrupt: no Arrow file"):
-        decoded(memoryview(b"nothing of the kind"))
+        decode(memoryview(b"nothing of the kind"))
 
 
 def spoil(path: Path, how: str) -> None:
@@ -386,7 +386,7 @@ def test_a_slow_stage_holds_up_those_before_it(tmp_path: Path) -> None:
     thread = threading.Thread(target=lambda: outcomes.append(pipeline.index()))
     thread.start()
     for done in range(6):
-        assert len(got) <= done + pipeline.settings.under_way
+        assert len(got) <= done + pipeline.settings.most_in_memory
         gate.release()
     thread.join(30)
     assert outcomes

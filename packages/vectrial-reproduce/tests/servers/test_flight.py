@@ -26,10 +26,10 @@ from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, 
 from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
-from vectrial.servers.base import Refused, Server
-from vectrial.servers.provide import prepare, provide
+from vectrial.servers.base import AccessRefused, Server
+from vectrial.servers.provide import make_server, prepare
 from vectrial.stores.common.arrow import batch_of
-from vectrial_reproduce.stores.flight.filters import read, written
+from vectrial_reproduce.stores.flight.filters import from_members, to_members
 from vectrial_reproduce.stores.flight.longbow import LongbowStore
 from vectrial_reproduce.stores.flight.reference.server import Reference
 from vectrial_reproduce.stores.flight.server import FLIGHT
@@ -37,7 +37,7 @@ from vectrial_reproduce.stores.flight.store import (
     FlightHnswBuild,
     FlightHnswSearch,
     FlightStore,
-    connected,
+    connect,
 )
 
 pytestmark = pytest.mark.server("flight")
@@ -67,7 +67,7 @@ FILTERS: tuple[Filter | None, ...] = (None, NESTED, IsNull("colour"), Eq("number
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     prepare(FLIGHT, print)
-    with provide(FLIGHT, tmp_path_factory.mktemp("flight")) as server:
+    with make_server(FLIGHT, tmp_path_factory.mktemp("flight")) as server:
         yield server
 
 
@@ -150,7 +150,7 @@ def test_an_answer_brings_what_is_asked_for(server: Server, tmp_path: Path) -> N
     store = loaded(server, tmp_path / "returns", Metric.L2, "flat")
     place = {id_: at for at, id_ in enumerate(IDS.tolist())}
     asked = {"dataset": store._name, "vector": QUERIES[0].tolist(), "k": K}
-    with connected(server.address) as client:
+    with connect(server.address) as client:
 
         def answer(**more: Any) -> list[dict[str, Any]]:
             ticket = flight.Ticket(json.dumps({"search": {**asked, **more}}).encode())
@@ -244,7 +244,7 @@ def test_requests_in_longbows_own_words_are_answered(server: Server) -> None:
         }
     )
     by_distance = np.argsort(np.linalg.norm(VECTORS - QUERIES[0], axis=1))
-    with connected(server.address) as client:
+    with connect(server.address) as client:
         writer, _ = client.do_put(flight.FlightDescriptor.for_path("../long/bow"), table.schema)
         with writer:
             writer.write_table(table)
@@ -298,7 +298,7 @@ def test_a_request_that_makes_no_sense_is_refused(
 ) -> None:
     vector = pa.list_(pa.float32(), DIM)
     schema = pa.schema({"id": pa.int64(), "vector": vector, "a": pa.int64()})
-    with connected(server.address) as client:
+    with connect(server.address) as client:
         writer, _ = client.do_put(flight.FlightDescriptor.for_path("made"), schema)
         writer.close()
         with pytest.raises(flight.FlightServerError, match=says):
@@ -322,7 +322,7 @@ class Strict(flight.FlightServerBase):
 def test_a_wrong_token_names_where_it_is_given(error: type[Exception]) -> None:
     with Strict(error) as strict:
         address = Address("127.0.0.1", {"grpc": strict.port}, {"token": "hush"})
-        with pytest.raises(Refused, match=r"not you.*; see VECTRIAL_FLIGHT_TOKEN") as told:
+        with pytest.raises(AccessRefused, match=r"not you.*; see VECTRIAL_FLIGHT_TOKEN") as told:
             ready(FLIGHT, address)
     assert "hush" not in str(told.value)
 
@@ -382,13 +382,13 @@ ANY = st.recursive(
 def test_a_filter_that_is_written_and_read_keeps_the_same_rows(where: Filter) -> None:
     side = [None, *range(-3, 4)]
     table = pa.table({"a": [a for a in side for _ in side], "b": side * len(side)})
-    again = read(json.loads(json.dumps(written(where))))
+    again = from_members(json.loads(json.dumps(to_members(where))))
     assert again is not None
     np.testing.assert_array_equal(evaluate(where, table), evaluate(again, table))
 
 
 def test_comparisons_that_must_all_hold_are_written_as_longbow_reads_them() -> None:
-    assert written(And((Eq("a", "x"), Range("b", gte=1, lt=2.5)))) == [
+    assert to_members(And((Eq("a", "x"), Range("b", gte=1, lt=2.5)))) == [
         {"field": "a", "operator": "==", "value": "x"},
         {"field": "b", "operator": ">=", "value": 1},
         {"field": "b", "operator": "<", "value": 2.5},
@@ -400,4 +400,4 @@ def test_comparisons_that_must_all_hold_are_written_as_longbow_reads_them() -> N
 )
 def test_what_is_no_filter_is_refused(members: Any) -> None:
     with pytest.raises(UserError):
-        read(members)
+        from_members(members)

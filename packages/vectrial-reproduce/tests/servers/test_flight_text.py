@@ -24,13 +24,13 @@ from vectrial.model.metric import Metric
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
 from vectrial.servers.base import Server
-from vectrial.servers.provide import prepare, provide
+from vectrial.servers.provide import make_server, prepare
 from vectrial.stores.common.arrow import batch_of
 from vectrial_reproduce.stores.flight import text as flight_text
 from vectrial_reproduce.stores.flight.reference.server import Reference
 from vectrial_reproduce.stores.flight.reference.text import Texts
 from vectrial_reproduce.stores.flight.server import FLIGHT
-from vectrial_reproduce.stores.flight.store import FlightStore, connected
+from vectrial_reproduce.stores.flight.store import FlightStore, connect
 
 pytestmark = pytest.mark.server("flight")
 
@@ -125,7 +125,7 @@ def test_of_rows_twice_in_a_batch_the_last_one_counts() -> None:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     prepare(FLIGHT, print)
-    with provide(FLIGHT, tmp_path_factory.mktemp("flight")) as server:
+    with make_server(FLIGHT, tmp_path_factory.mktemp("flight")) as server:
         yield server
 
 
@@ -159,7 +159,7 @@ def test_rankings_are_fused_by_their_ranks(server: Server, tmp_path: Path, alpha
     store = loaded(server.address, tmp_path / "fused")
     vector = RNG.normal(size=DIM).tolist()
     asked = {"dataset": store._name, "vector": vector, "text_query": "w1 w2 w3 only7"}
-    with connected(server.address) as client:
+    with connect(server.address) as client:
         dense = found(client, **asked, alpha=1.0, k=30)
         assert dense == found(client, dataset=store._name, vector=vector, k=30)
         text = found(client, **asked, alpha=0.0, k=30)
@@ -219,7 +219,7 @@ def blend(alpha: float, candidates: int = 100) -> Blend:
 
 @pytest.mark.parametrize("index", ["flat", "hnsw"])
 def test_words_are_there_again_after_a_crash(tmp_path: Path, index: str) -> None:
-    with provide(FLIGHT, tmp_path / "server") as server:
+    with make_server(FLIGHT, tmp_path / "server") as server:
         store = loaded(server.address, tmp_path / "kept", index)
         store.upsert(rows([105], ["changed"]))
         store.delete(np.array([106]))
@@ -294,7 +294,7 @@ def test_waiting_leaves_nothing_to_be_indexed_by_the_first_search(tmp_path: Path
 def test_a_search_by_text_that_makes_no_sense_is_refused(
     server: Server, asked: dict[str, Any], says: str
 ) -> None:
-    with connected(server.address) as client:
+    with connect(server.address) as client:
         made(client, "two", ["a", "b"])
         made(client, "bare", [])
         with pytest.raises(flight.FlightServerError, match=says):
@@ -303,7 +303,7 @@ def test_a_search_by_text_that_makes_no_sense_is_refused(
 
 
 def test_a_column_without_texts_is_not_indexed_by_its_words(server: Server) -> None:
-    with connected(server.address) as client:
+    with connect(server.address) as client:
         for column in ("n", "nowhere"):
             with pytest.raises(flight.FlightServerError, match=f"no column of strings '{column}'"):
                 made(client, f"wrong-{column}", [column])

@@ -29,7 +29,7 @@ from vectrial.model.schema import Schema
 from vectrial.servers.minio import MINIO
 from vectrial.servers.objects import ObjectServer
 from vectrial.stores.hnswlib import HnswlibStore
-from vectrial.testing.server_programs import prepared
+from vectrial.testing.server_programs import require_startable
 from vectrial_reproduce.segments import objects as of_objects
 from vectrial_reproduce.segments.index_files import SegmentBuilder
 from vectrial_reproduce.segments.objects import ObjectError, Objects
@@ -44,7 +44,7 @@ LARGE = os.urandom(1 << 20) * 12
 
 
 def served(request: ObjectsRequest, folder: Path) -> ObjectServer:
-    prepared(MINIO)
+    require_startable(MINIO)
     return ObjectServer(request, "key", folder, None, (), folder.with_suffix(".log"), print)
 
 

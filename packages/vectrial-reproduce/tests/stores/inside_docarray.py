@@ -232,7 +232,7 @@ def qdrant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[DocArray
     from docarray.array.storage.qdrant import backend
 
     client = QdrantClient(":memory:")
-    monkeypatch.setattr(docarray_qdrant, "connected", lambda _: client)
+    monkeypatch.setattr(docarray_qdrant, "connect", lambda _: client)
     monkeypatch.setattr(backend, "QdrantClient", lambda **_: client)
     store = DocArrayQdrant(tmp_path, Address("nowhere", {"http": 1, "grpc": 2}))
     yield store

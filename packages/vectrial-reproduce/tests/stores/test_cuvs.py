@@ -43,7 +43,7 @@ ENVIRONMENT = CuvsStore.environment
 assert ENVIRONMENT is not None
 
 without_gpu = pytest.mark.skipif(
-    not environments.lacking(ENVIRONMENT), reason="there is an NVIDIA GPU here"
+    not environments.missing_hardware(ENVIRONMENT), reason="there is an NVIDIA GPU here"
 )
 
 
@@ -92,7 +92,7 @@ def test_parameters_that_cuvs_would_change_or_refuse_are_refused() -> None:
 @pytest.mark.parametrize("rows", [1, 31, 32, 33, 1000])
 def test_bits_of_the_rows_that_a_filter_keeps(rows: int) -> None:
     kept = np.random.default_rng(rows).random(rows) < 0.3
-    words = cuvs._words(kept)
+    words = cuvs._bit_mask(kept)
     assert (words.dtype, words.shape) == (np.uint32, (-(-rows // 32),))
     held = [bool(words[row // 32] >> np.uint32(row % 32) & np.uint32(1)) for row in range(rows)]
     assert held == kept.tolist()

@@ -69,7 +69,7 @@ def test_there_are_such_stores() -> None:
 @pytest.mark.parametrize("store", CASES)
 def test_conformance(store: type[Store]) -> None:
     assert store.environment is not None
-    if lacks := environments.lacking(store.environment):
+    if lacks := environments.missing_hardware(store.environment):
         pytest.skip(f"{store.name} {lacks}")
     output: list[str] = []
     try:

@@ -13,7 +13,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from vectrial_web.serve.connections import HEADER_BYTES, limited
+from vectrial_web.serve.connections import HEADER_BYTES, server_config
 
 
 async def hello(scope: Scope, receive: Receive, send: Send) -> None:
@@ -44,7 +44,7 @@ def serving(request_s: float) -> Iterator[int]:
     import uvicorn  # here: collecting the tests does not wait for it
 
     listening = socket.create_server(("127.0.0.1", 0), backlog=128)
-    server = uvicorn.Server(limited(hello, most=20, request_s=request_s))
+    server = uvicorn.Server(server_config(hello, most=20, request_s=request_s))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
     try:

@@ -27,8 +27,8 @@ from vectrial_web.serve.auth import (
     HEADERS,
     Access,
     form_fields,
-    loopback,
-    place_within,
+    is_loopback,
+    safe_path,
 )
 from vectrial_web.serve.runs import ListedRun, Runs
 
@@ -82,7 +82,7 @@ def test_every_answer_has_a_policy(client: Client, runs: Runs) -> None:
     ],
 )
 def test_a_foreign_name_that_leads_here_is_refused(host: str, local: bool, served: bool) -> None:
-    assert Access(local, ("Ours.example",)).host_is_ours(host) is served
+    assert Access(local, ("Ours.example",)).is_own_host(host) is served
 
 
 def test_host_of_a_request(client: Client) -> None:
@@ -160,7 +160,7 @@ def test_a_browser_says_that_our_own_forms_are_ours(client: Client) -> None:
     "asked", ["//evil.example", "https://evil.example", "/\\evil", "x", "/\r\nx"]
 )
 def test_login_leads_to_no_other_site(asked: str) -> None:
-    assert place_within(asked) == "/"
+    assert safe_path(asked) == "/"
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_other_methods_do_nothing(client: Client, runs: Runs) -> None:
      ("10.1.2.3", False), ("somewhere", False)],
 )  # fmt: skip
 def test_what_is_this_machine_alone(host: str, ours: bool) -> None:
-    assert loopback(host) is ours
+    assert is_loopback(host) is ours
 
 
 def test_token_from_file_or_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

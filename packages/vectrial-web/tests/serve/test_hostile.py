@@ -24,7 +24,7 @@ from vectrial.compare.sides import Side
 from vectrial.model.errors import UserError
 from vectrial.model.phase import Phase
 from vectrial.model.trial import TrialRow
-from vectrial.results.foreign import understood
+from vectrial.results.foreign import foreign_value_errors
 from vectrial.results.reader import SECONDS, ReadLimits
 from vectrial.results.writer import TrialRecord
 from vectrial_web.serve.runs import Runs
@@ -176,7 +176,7 @@ def test_a_foreign_run_costs_its_page_at_most(
         assert page.status_code in (200, 400, 404), path
         assert "Traceback" not in page.text
         assert not set(STEERS) - set("a[2J]0;ownedbc\n") & set(page.text), path
-    with suppress(UserError), understood(kind):
+    with suppress(UserError), foreign_value_errors(kind):
         compare(Side(sound_run), Side(load(folder)), CompareOptions(metrics_of(["qps"])), 0.05)
 
 

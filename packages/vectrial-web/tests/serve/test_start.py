@@ -27,7 +27,7 @@ from vectrial.results.writer import RunWriter
 from vectrial.run.plan_summary import summarize
 from vectrial.run.prepare import plan_of
 from vectrial.suite.model import parse_suite, read_suite
-from vectrial_web.serve.launcher import Launcher, Started
+from vectrial_web.serve.launcher import Launcher, StartedProcess
 from vectrial_web.serve.runs import Runs
 
 SUITE = """
@@ -330,10 +330,10 @@ def test_stop_interrupts_the_process_that_was_started(
     page = forms.client.get("/started").text
     assert hidden(page, "process") == started.name
     assert stop(forms, "1-0.0").status_code == 409
-    assert Launcher(forms.runs).alive(started)
+    assert Launcher(forms.runs).is_alive(started)
     process = psutil.Process(started.pid)
     assert stop(forms, started.name).status_code == 303
-    until(lambda: not Launcher(forms.runs).alive(started))
+    until(lambda: not Launcher(forms.runs).is_alive(started))
     with pytest.raises(psutil.NoSuchProcess):
         until(lambda: forms.client.get("/new") and not process.status())
     assert stop(forms, started.name).status_code == 409, "it has ended"
@@ -344,14 +344,14 @@ def test_another_process_of_the_same_number_is_left_alone(forms: Forms) -> None:
     try:
         launcher = Launcher(forms.runs)
         created = psutil.Process(bystander.pid).create_time()
-        then = Started(
+        then = StartedProcess(
             pid=bystander.pid, created=created - 60, root=forms.root, log=forms.root, says=""
         )
         note = forms.root.parent / "home" / "serve" / "started.json"
         note.parent.mkdir(parents=True, exist_ok=True)
         note.write_text(then.model_dump_json())
         assert launcher.started() == then
-        assert not launcher.alive(then)
+        assert not launcher.is_alive(then)
         assert stop(forms, then.name).status_code == 409
         with pytest.raises(subprocess.TimeoutExpired):
             bystander.wait(0.3)
@@ -465,10 +465,10 @@ def test_a_run_outlives_the_server_that_started_it(root: Path) -> None:
         finally:
             server.send_signal(signal.SIGINT)
             server.wait(120)
-    assert launcher.alive(started)
+    assert launcher.is_alive(started)
     os.kill(started.pid, signal.SIGCONT)
     run_page = forms.run_page()
-    until(lambda: not launcher.alive(started), 300)
+    until(lambda: not launcher.is_alive(started), 300)
     (run,) = forms.runs.listing()
     assert run_page == f"/runs/{run.id}"
     with RunReader(run.folder) as reader:

@@ -15,7 +15,7 @@ from synthetic_runs import write_run
 
 from vectrial.results.progress import Status, write_status
 from vectrial.results.writer import RunWriter
-from vectrial_web.serve.launcher import Started
+from vectrial_web.serve.launcher import StartedProcess
 
 pytestmark = NEEDS_BROWSER
 
@@ -41,7 +41,7 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server of a run that a page started, and which is under way."""
     root, home = tmp_path_factory.mktemp("busy"), tmp_path_factory.mktemp("home")
     me, now = psutil.Process(), time.time()
-    started = Started(
+    started = StartedProcess(
         pid=me.pid, created=me.create_time(), root=root, log=root / "x.log", says="vectrial run"
     )
     (home / "serve").mkdir()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from priced_runs import priced_run
 
-from vectrial.report.sections.cost import priced
+from vectrial.report.sections.cost import priced_stores
 from vectrial_web.site.entries import RunFacts, entries_of
 from vectrial_web.site.questions import QUESTIONS
 from vectrial_web.site.ranking import rankings
@@ -23,7 +23,7 @@ def test_stores_are_ranked_by_the_price_that_the_report_shows() -> None:
     found = entries_of(run, FACTS, values.address, [PRICES])
     due = {
         one.point.series: one.due.per_million
-        for one in priced(run)
+        for one in priced_stores(run)
         if one.point is not None and one.due is not None
     }
     assert len(found) > 1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from vectrial.model.errors import UserError
-from vectrial_web.site.build import _each_once
+from vectrial_web.site.build import _without_duplicates
 from vectrial_web.site.run_pages import Input, RunResult, inputs_of
 
 
@@ -61,7 +61,7 @@ def test_a_run_beside_its_bundle_is_counted_once_as_the_folder(tmp_path: Path) -
     one = result("a-bundle", bundle(tmp_path / "a-bundle.vectrial.tar.gz"), "one")
     same, other = (result(name, run(tmp_path / name), name) for name in ("one", "two"))
     torn = RunResult(Input("torn", tmp_path, "torn"), "it cannot be read")
-    found = _each_once([one, same, other, torn], tmp_path)
+    found = _without_duplicates([one, same, other, torn], tmp_path)
     assert found[1:] == [same, other, torn]
     assert found[0].why == "it is the run of one, which is shown"
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["one", "two"]

@@ -7,15 +7,17 @@ from dataclasses import replace
 
 import pytest
 
-from vectrial.document.blocks import plain
+from vectrial.document.blocks import plain_cell
 from vectrial.model.trial import Series
 from vectrial_web.site.entries import RunFacts, StoreEntry
-from vectrial_web.site.questions import QUESTIONS, Like, Question
+from vectrial_web.site.questions import QUESTIONS, Question, RankingTerms
 from vectrial_web.site.ranking import rankings
 
 BY_NAME = {question.name: question for question in QUESTIONS}
 FASTEST, KEPT, NODES = BY_NAME["fastest"], BY_NAME["power-cuts"], BY_NAME["nodes"]
-LIKE = Like("words", 1000, (("clients", "1"), ("machine", "this one")), "words", "Machine: this")
+LIKE = RankingTerms(
+    "words", 1000, (("clients", "1"), ("machine", "this one")), "words", "Machine: this"
+)
 RUN = RunFacts("one", "one", "one", 1.0, "0.1.0", "this one", "runs/one/index.html")
 
 
@@ -25,13 +27,13 @@ def entry(
     question: Question = FASTEST,
     *,
     run: RunFacts = RUN,
-    like: Like = LIKE,
+    like: RankingTerms = LIKE,
     base: Sequence[float] = (),
     share: tuple[int, int] | None = None,
     why: str = "",
 ) -> StoreEntry:
     """An answer with these values of its repeats."""
-    cells = tuple(plain("") for _ in (*question.quiet, *question.shown))
+    cells = tuple(plain_cell("") for _ in (*question.quiet, *question.shown))
     return StoreEntry(
         question.name, run, like, store, "1.0", store, Series(store, "hnsw", "native"), "", cells,
         dict(enumerate(values, 1)), dict(enumerate(base, 1)), share, len(values), "ok", why, "",

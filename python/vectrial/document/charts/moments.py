@@ -16,7 +16,7 @@ MOMENTS: Mapping[str, str] = {
 #: Of the line at each of them: its dashes, its name, and on which side that stands (-1: left), so
 #: that those of a store that is ready at once do not cover each other.
 _LINES = {"load_s": ([2, 3], "loaded", -1), "ready_s": ([1, 0], "ready", 1)}
-#: What the lines are.
+#: Caption that explains the lines.
 CAPTION = (
     "Upright lines: dotted where a store had acknowledged its last row, whole where every row was"
     " served by the final index (ready). What is found between the two, or before, by a store that"

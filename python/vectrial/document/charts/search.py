@@ -13,8 +13,8 @@ from vectrial.document.charts.theme import (
     NARROW,
     Looks,
     chart_of,
-    described,
-    finished,
+    description,
+    finish_chart,
     ink,
     legend,
     lines_of,
@@ -38,7 +38,7 @@ def recall_qps(sweep: Sweep, looks: Looks, target: float) -> Any:
     low = recall_floor(sweep)
     rows = [_search_row(p, looks, front=id(p) in own_front, best=id(p) in on_best) for p in good]
     bad = [_search_row(p, looks) for p in sweep.points if not p.ranked and _recall(p) >= low]
-    return lambda width, with_legend: finished(
+    return lambda width, with_legend: finish_chart(
         _recall_qps(rows, bad, sweep.series, looks, low, target, width, with_legend),
         width,
         round(min(420, max(300, width * 0.52))),
@@ -72,7 +72,7 @@ def _search_row(
         "high": qps.high,
         "front": front,
         "best": best,
-        "description": described(
+        "description": description(
             ("", label),
             ("recall", formatting.recall(_recall(point))),
             ("qps", formatting.number(qps.median) + (f" ({spread})" if spread else "")),
@@ -196,7 +196,7 @@ def latency_distribution(
             nines = -math.log10(1 - quantile)
             near = min(line, key=lambda pair: abs(pair[0] - nines))
             if abs(near[0] - nines) < 0.03:
-                shown = described(
+                shown = description(
                     ("", label),
                     (QUANTILES[name].label, formatting.duration(near[1])),
                     ("recall", formatting.recall(_recall(points[i]))),
@@ -243,7 +243,7 @@ def latency_distribution(
                 shape=channel("series:N", scale=shapes, legend=key),
             ),
         )  # fmt: skip
-        return finished(chart, width, round(min(360, max(280, width * 0.45))))
+        return finish_chart(chart, width, round(min(360, max(280, width * 0.45))))
 
     return spec
 
@@ -254,29 +254,33 @@ _NOT_A_LINE = (
 )  # fmt: skip
 
 
-def against_clients(points: Sequence[Point], metric: str, looks: Looks) -> Any:
+def chart_by_clients(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     """Qps or p99 against closed-loop clients; points that do not count are hollow."""
     title = "clients, each with one request in flight"
-    return _against(points, metric, looks, clients_of, "clients", title)
+    return _chart_by_load(points, metric, looks, clients_of, "clients", title)
 
 
-def against_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
+def chart_by_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     """Qps or p99 against the rate of an open loop; points that do not count are hollow."""
-    return _against(points, metric, looks, rate_of, "offered/s", "arrivals offered per second")
+    return _chart_by_load(
+        points, metric, looks, rate_of, "offered/s", "arrivals offered per second"
+    )
 
 
-def against_alpha(points: Sequence[Point], metric: str, looks: Looks) -> Any:
+def chart_by_alpha(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     """Qps or latency against the weight of the vector in searches by vector and text."""
-    return _against(points, metric, looks, _alpha, "α", "α, the weight of the vector", linear=True)
+    return _chart_by_load(
+        points, metric, looks, _alpha, "α", "α, the weight of the vector", linear=True
+    )
 
 
-def against_replaced(points: Sequence[Point], metric: str, looks: Looks) -> Any:
+def chart_by_replaced(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     """Recall or latency against the rows that were replaced or deleted before the search."""
     title = "rows replaced or deleted before"
-    return _against(points, metric, looks, _replaced, "rows", title, linear=True)
+    return _chart_by_load(points, metric, looks, _replaced_rows, "rows", title, linear=True)
 
 
-def _replaced(point: Point) -> float | None:
+def _replaced_rows(point: Point) -> float | None:
     return point.value("replaced_rows")
 
 
@@ -285,7 +289,7 @@ def _alpha(point: Point) -> float | None:
     return None if value is None else float(value)
 
 
-def _against(
+def _chart_by_load(
     points: Sequence[Point],
     metric: str,
     looks: Looks,
@@ -312,7 +316,7 @@ def _against(
                 "high": spread.high / scale,
                 "ok": point.ranked,
                 "line": f"{label} {operating_point(point, without=_NOT_A_LINE)}",
-                "description": described(
+                "description": description(
                     ("", label),
                     (load_name, formatting.number(load) if load != int(load) else f"{load:,.0f}"),
                     ("p99" if scale == 1000 else "qps", shown),
@@ -347,7 +351,7 @@ def _against(
             ),
         )
         chart = lines_of(rows, x, y, looks.scales(series), key)
-        return finished(chart, width, round(min(320, max(240, width * 0.45))))
+        return finish_chart(chart, width, round(min(320, max(240, width * 0.45))))
 
     return spec
 

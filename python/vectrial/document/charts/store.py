@@ -10,14 +10,14 @@ from vectrial.analysis.run_data import Point
 from vectrial.document.charts.theme import (
     NARROW,
     Looks,
-    beside_names,
     chart_of,
-    described,
-    finished,
+    description,
+    finish_chart,
     ink,
     legend,
     lines_of,
     log_ticks,
+    plot_width,
 )
 from vectrial.document.charts.vegalite import Settings, channel, constant, layer
 from vectrial.model.trial import Series
@@ -48,7 +48,7 @@ def ingest_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
                 "high": spread.high,
                 "ok": point.state == "ok",
                 "line": f"{label} {formatting.params(point.index_params)}",
-                "description": described(
+                "description": description(
                     ("", label),
                     ("rows", f"{loaded_rows(point):,}"),
                     ("rows per second", formatting.number(spread.median)),
@@ -77,7 +77,7 @@ def ingest_rate(points: Sequence[Point], metric: str, looks: Looks) -> Any:
             axis=Settings(format="~s", values=log_ticks([r["rate"] for r in rows])),
         )
         chart = lines_of(rows, x, y, looks.scales(series), key)
-        return finished(chart, width, round(min(320, max(240, width * 0.45))))
+        return finish_chart(chart, width, round(min(320, max(240, width * 0.45))))
 
     return spec
 
@@ -95,7 +95,7 @@ def ingest_steps(points: Sequence[Point], names: Sequence[str]) -> Any:
                         "step": step.replace("_", " "),
                         "order": order,
                         "seconds": seconds,
-                        "description": described(
+                        "description": description(
                             ("", name), (step.replace("_", " "), formatting.seconds(seconds)),
                             ("index", formatting.params(point.index_params)),
                         ),
@@ -120,7 +120,7 @@ def ingest_steps(points: Sequence[Point], names: Sequence[str]) -> Any:
                 description="description:N",
             )
         )
-        return finished(chart, beside_names(width), _bars_height(len(names)))
+        return finish_chart(chart, plot_width(width), _bars_height(len(names)))
 
     return spec
 
@@ -147,7 +147,7 @@ def footprint(
                 "high": spread.high / 1e6,
                 "shown": formatting.size(spread.median),
                 "ok": point.state == "ok",
-                "description": described(
+                "description": description(
                     ("", name),
                     ("size", formatting.size(spread.median)),
                     ("times the raw bytes", formatting.number(spread.median / raw) if raw else ""),
@@ -197,7 +197,7 @@ def footprint(
                     aria=False,
                 ).encode(x="raw:Q", y=constant(0), text="label:N"),
             ]
-        return finished(layer(*layers), beside_names(width), _bars_height(len(names)))
+        return finish_chart(layer(*layers), plot_width(width), _bars_height(len(names)))
 
     return spec
 
@@ -217,7 +217,7 @@ def operations(points: Sequence[Point], order: Sequence[str], looks: Looks) -> A
                 "p50": p50 / 1000,
                 "p99": (p50 if p99 is None else p99) / 1000,  # a line of no length
                 "ok": point.state == "ok",
-                "description": described(
+                "description": description(
                     ("", f"{label}, {point.phase.replace('_', ' ')}"),
                     ("p50", formatting.duration(p50)),
                     ("p99", "" if p99 is None else formatting.duration(p99)),
@@ -264,4 +264,4 @@ def _operations(
         .mark("point", size=60, filled=False, strokeWidth=1.4)
         .encode(x=x, shape=shape, description="description:N"),
     )
-    return finished(chart, beside_names(width), len(lanes) * max(30, each * len(series) + 8))
+    return finish_chart(chart, plot_width(width), len(lanes) * max(30, each * len(series) + 8))

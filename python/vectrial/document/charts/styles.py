@@ -47,7 +47,7 @@ SHAPES = (
 
 _DASHES: tuple[list[int], ...] = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 
-#: What the charts are drawn with besides the stores' colours: name → (light, dark).
+#: Colours of the charts besides the stores' colours: name → (light, dark).
 INK = {
     "ink": ("#1b222c", "#e8ecf2"),
     "muted": ("#596473", "#a3adbb"),
@@ -79,11 +79,11 @@ def colour(store: str, stores: Sequence[str], dark: bool = False) -> str:
     return f"#{base ^ nudge:06x}"
 
 
-def paired(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """All names, ordered so that `colour` gives the i-th of `others` the colour of the i-th of
+def pair_colours(names: Sequence[str], partners: Sequence[str]) -> tuple[str, ...]:
+    """All names, ordered so that `colour` gives the i-th of `partners` the colour of the i-th of
     `names`, but for an invisible difference."""
     filler = (f"({i})" for i in range(-len(names) % len(_PALETTE)))
-    return (*names, *filler, *others)
+    return (*names, *filler, *partners)
 
 
 def shape(series: Series, labels: Mapping[Series, str]) -> str:

@@ -81,7 +81,7 @@ def lines_of(
     )
 
 
-def beside_names(width: int) -> int:
+def plot_width(width: int) -> int:
     """Plot width of a chart with names on its y axis, so that the whole is as wide as others."""
     return round(width * 0.84) if width >= NARROW else round(width * 0.74)
 
@@ -97,7 +97,7 @@ def log_ticks(values: Sequence[float]) -> list[float]:
     return [float(f"{step}e{decade}") for decade in decades for step in steps]
 
 
-def finished(chart: Chart, width: int, height: int) -> dict[str, Any]:
+def finish_chart(chart: Chart, width: int, height: int) -> dict[str, Any]:
     """The chart at its size in the common theme, as a Vega-Lite specification."""
     small = 11 if width >= NARROW else 10.5
     config = Settings(
@@ -123,6 +123,6 @@ def finished(chart: Chart, width: int, height: int) -> dict[str, Any]:
     return specification(chart, width=width, height=height, background="transparent", config=config)
 
 
-def described(*parts: tuple[str, str]) -> str:
+def description(*parts: tuple[str, str]) -> str:
     """A mark's description: 'label: value' lines; the HTML shows it as a tooltip."""
     return " | ".join(f"{label}: {value}" if label else value for label, value in parts if value)

@@ -1,7 +1,7 @@
 """Vega-Lite specifications, written as plain dicts.
 
-What can be said, and what it means, is in Vega-Lite's documentation
-(https://vega.github.io/vega-lite/docs); names and values here are those of that language.
+Vega-Lite's documentation (https://vega.github.io/vega-lite/docs) explains the names and values that
+are used here.
 """
 
 from __future__ import annotations
@@ -75,14 +75,19 @@ def layer(*charts: Chart) -> Chart:
 def specification(chart: Chart, **settings: Any) -> Settings:
     """The whole specification of a chart, with its size and the theme."""
     datasets: dict[str, Rows] = {}
-    return {"$schema": _SCHEMA, **_plain(chart, datasets), "datasets": datasets, **settings}
+    return {
+        "$schema": _SCHEMA,
+        **_chart_settings(chart, datasets),
+        "datasets": datasets,
+        **settings,
+    }
 
 
-def _plain(chart: Chart, datasets: dict[str, Rows]) -> Settings:
+def _chart_settings(chart: Chart, datasets: dict[str, Rows]) -> Settings:
     """A chart as plain dicts; its rows are added once to the datasets."""
     plain = dict(chart.settings)
     if "layer" in plain:
-        plain["layer"] = [_plain(one, datasets) for one in plain["layer"]]
+        plain["layer"] = [_chart_settings(one, datasets) for one in plain["layer"]]
     if chart.rows is not None:
         known = (name for name, rows in datasets.items() if rows is chart.rows)
         name = next(known, f"rows{len(datasets)}")

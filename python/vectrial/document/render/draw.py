@@ -13,7 +13,7 @@ from vectrial.document.blocks import Figure
 from vectrial.document.charts.styles import variable_of
 from vectrial.document.charts.theme import ink
 from vectrial.model.errors import UserError
-from vectrial.results.clean import clean, clean_name, parsed
+from vectrial.results.clean import clean, clean_name, parse_json
 
 #: Points and rules of a drawing; more take minutes, and nobody sees them.
 MOST_VALUES = 40_000
@@ -23,19 +23,19 @@ WIDE, NARROW, EXPORT = 1080, 268, 760
 
 def svg(figure: Figure, width: int, legend: bool) -> str:
     """The figure as an SVG text in the light colours, on transparent ground."""
-    return _drawn(figure.spec(width, legend))
+    return _draw(figure.spec(width, legend))
 
 
 def export(figure: Figure, folder: Path) -> None:
     """Write `<name>.svg` and `<name>.png` with a legend, on white. A figure that cannot be drawn
     has no PNG, and its SVG says why."""
-    drawn = alone(figure)
+    drawn = standalone_svg(figure)
     (folder / f"{figure.name}.svg").write_text(drawn, encoding="utf-8")
     if is_drawn(drawn):
         (folder / f"{figure.name}.png").write_bytes(png(drawn))
 
 
-def alone(figure: Figure) -> str:
+def standalone_svg(figure: Figure) -> str:
     """The figure as a standalone SVG text: with title and legend, on white."""
     specification = {
         **figure.spec(EXPORT, True),
@@ -46,16 +46,16 @@ def alone(figure: Figure) -> str:
     numbers: dict[str, int] = {}
     return _CLIP.sub(
         lambda found: f"{found[1]}{numbers.setdefault(found[2], len(numbers))}",
-        _drawn(specification),
+        _draw(specification),
     )
 
 
-def is_drawn(drawn: str) -> bool:
+def is_drawn(svg_text: str) -> bool:
     """True if an SVG text shows its figure rather than the reason why there is none."""
-    return _FAILED not in drawn
+    return _FAILED not in svg_text
 
 
-def png(drawn: str) -> bytes:
+def png(svg_text: str) -> bytes:
     """An SVG text as PNG, at twice its size.
 
     Raises:
@@ -64,18 +64,18 @@ def png(drawn: str) -> bytes:
     import vl_convert  # here: 100 MB that only what draws needs
 
     try:
-        return bytes(vl_convert.svg_to_png(drawn, scale=2))
+        return bytes(vl_convert.svg_to_png(svg_text, scale=2))
     except _REFUSALS as error:
         raise UserError(f"the figure cannot be drawn: {_first_line(error)}") from error
 
 
 #: The renderer refuses a specification, or an SVG, by one of these.
 _REFUSALS = (ValueError, RuntimeError)
-#: What the SVG of a figure that could not be drawn is known by.
+#: Mark of the SVG of a figure that could not be drawn.
 _FAILED = 'class="not-drawn"'
 
 
-def _drawn(specification: Mapping[str, Any]) -> str:
+def _draw(specification: Mapping[str, Any]) -> str:
     """The specification as an SVG text, or an SVG that says why there is none: a figure that fails
     costs no report."""
     import vl_convert  # see `png`
@@ -98,7 +98,7 @@ def _json(specification: Mapping[str, Any]) -> str:
     """The specification as JSON, without characters that XML forbids: they would end the process
     that draws them. No text of a run has any, and a plug-in's may."""
     text = clean(json.dumps(specification, ensure_ascii=False))
-    return json.dumps(parsed(text), ensure_ascii=False) if "\\" in text else text
+    return json.dumps(parse_json(text), ensure_ascii=False) if "\\" in text else text
 
 
 def _first_line(error: Exception) -> str:

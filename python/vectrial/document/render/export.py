@@ -15,7 +15,7 @@ from vectrial.document.render import draw, html, markdown
 from vectrial.model.errors import UserError
 from vectrial.model.progress import LineProgress
 from vectrial.model.results_schema import EXPORT_KEYS
-from vectrial.results.foreign import understood
+from vectrial.results.foreign import foreign_value_errors
 from vectrial.results.reader import RunReader
 
 #: Keys of an export object after EXPORT_KEYS, in order. docs/results-format.md explains them.
@@ -55,25 +55,25 @@ def measurements(folder: Path) -> Iterator[dict[str, Any]]:
     name as the metric and the value 1, 0, or None if it does not apply. A skipped or failed trial
     has one row without phase and metric, which says why.
     """
-    with understood(folder), RunReader(folder) as reader:
+    with foreign_value_errors(folder), RunReader(folder) as reader:
         run_id = reader.run()["run_id"]
         for row in reader.rows(_METRICS):
             row["valid"] = row["valid"] and row["phase_valid"] and row["status"] == "ok"
             row["reason"] = row["reason"] or row["phase_reason"] or row["trial_reason"]
-            yield _shaped(reader, row, "metric", run_id)
+            yield _shape_row(reader, row, "metric", run_id)
         for row in reader.rows(_GATE):
             passed = row["passed"]
             row |= {
                 "phase": "gate", "unit": "1", "valid": passed is not None,
                 "value": None if passed is None else float(passed), "reason": row["detail"] or None,
             }  # fmt: skip
-            yield _shaped(reader, row, "gate", run_id)
+            yield _shape_row(reader, row, "gate", run_id)
         for row in reader.rows(_EMPTY):
             row |= {"valid": False, "reason": f"{row['status']}: {row['trial_reason']}"}
-            yield _shaped(reader, row, "trial", run_id)
+            yield _shape_row(reader, row, "trial", run_id)
 
 
-def _shaped(reader: RunReader, row: dict[str, Any], kind: str, run_id: str) -> dict[str, Any]:
+def _shape_row(reader: RunReader, row: dict[str, Any], kind: str, run_id: str) -> dict[str, Any]:
     for key in ("index_params", "trial_params", "phase_params"):
         row[key] = reader.parsed(row[key], dict) if row.get(key) else {}
     row["params"] = {**row["index_params"], **row["trial_params"], **row["phase_params"]}
@@ -173,7 +173,7 @@ def write_figures(
     report: Report, out: Path, progress: LineProgress = lambda name: None
 ) -> list[Path]:
     """Write `figures/<name>.svg` and `.png` for every figure."""
-    folder = made(out / "figures")
+    folder = make_folder(out / "figures")
     for figure in report.figures():
         progress(figure.name)
         draw.export(figure, folder)
@@ -182,7 +182,7 @@ def write_figures(
 
 def write_csv(report: Report, run: Path, out: Path) -> list[Path]:
     """Write `csv/<table>.csv` for every table, all measurements, and the run's time series."""
-    folder = made(out / "csv")
+    folder = make_folder(out / "csv")
     for table in report.tables():
         write_table(table, folder / f"{table.name}.csv")
     write_measurements(measurements(run), folder / "measurements.csv")
@@ -190,7 +190,7 @@ def write_csv(report: Report, run: Path, out: Path) -> list[Path]:
     return sorted(folder.glob("*.csv"))
 
 
-def made(folder: Path) -> Path:
+def make_folder(folder: Path) -> Path:
     """The folder, created if it is missing.
 
     Raises:

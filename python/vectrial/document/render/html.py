@@ -1,9 +1,9 @@
 """The report as one HTML file that opens offline, and the same pages where they are served.
 
 Nothing is requested from anywhere: the page's policy forbids it, and allows no style or script but
-the two that are part of it, by their hashes. In a file the policy stands in its head, as does that
-no referrer is told; a page that is served has both in the answer's headers. All text is escaped by
-the template; drawings come from the chart library, which escapes what it draws.
+the two that are part of it, by their hashes. A file has this policy in its head, together with the
+rule to send no referrer; a served page has both in the headers of the answer. All text is escaped
+by the template; drawings come from the chart library, which escapes what it draws.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vectrial.document.blocks import (
     Report,
     Source,
     Table,
-    footnoted,
+    footnotes,
     groups_of,
 )
 from vectrial.document.charts.styles import shape, variables
@@ -46,7 +46,7 @@ class HtmlPage:
 
 
 @dataclass(frozen=True)
-class Kinds:
+class DownloadKinds:
     """Kinds of files beside figures and tables."""
 
     figure: tuple[str, ...] = ("svg", "png")
@@ -65,7 +65,7 @@ class PagePlace(Protocol):
         """The address of the first page."""
 
     @property
-    def kinds(self) -> Kinds:
+    def kinds(self) -> DownloadKinds:
         """Kinds of files that are offered."""
 
     @property
@@ -99,7 +99,7 @@ def render(report: Report) -> str:
 
 def page(
     report: Report,
-    at: PagePlace | None = None,
+    place: PagePlace | None = None,
     *,
     template: str = "report.html.j2",
     more: Path | None = None,
@@ -108,17 +108,17 @@ def page(
     """A report as a page.
 
     Args:
-        at: where it is served; None for a file.
+        place: where it is served; None for a file.
         template: template that lays it out, called with `context` too.
         more: a folder with further templates, and with `style.css` and `script.js` to add.
     """
     folders = [_TEMPLATES] if more is None else [_TEMPLATES, more]
-    style = _variables(report) + _gathered(folders, "style.css")
-    script = _gathered(folders, "script.js")
+    style = _variables(report) + _gather(folders, "style.css")
+    script = _gather(folders, "script.js")
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-    if at is None:
+    if place is None:
         policy += "base-uri 'none'; form-action 'none'"
-    elif not at.served:
+    elif not place.served:
         policy += "img-src data:; base-uri 'none'; form-action 'none'"
     else:
         policy += f"{_SERVED}; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -127,7 +127,7 @@ def page(
         .get_template(template)
         .render(
             report=report,
-            at=at,
+            at=place,
             policy=policy,
             style=Markup(style),
             script=Markup(script),
@@ -154,7 +154,7 @@ def _environment(folders: tuple[Path, ...]) -> Environment:
     )
 
 
-def _gathered(folders: Sequence[Path], name: str) -> str:
+def _gather(folders: Sequence[Path], name: str) -> str:
     return "".join((folder / name).read_text(encoding="utf-8") for folder in folders)
 
 
@@ -190,7 +190,7 @@ def _drawings(figure: Figure, report: Report) -> list[tuple[str, Markup]]:
 
 
 def _table_parts(table: Table) -> Mapping[str, Any]:
-    marks, notes = footnoted(table)
+    marks, notes = footnotes(table)
     groups = groups_of(table.columns)
     return {
         "marks": marks,

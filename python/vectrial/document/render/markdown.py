@@ -13,7 +13,7 @@ from vectrial.document.blocks import (
     Report,
     Row,
     Table,
-    footnoted,
+    footnotes,
     numbers_of,
     titles_of,
 )
@@ -102,7 +102,7 @@ def _fence(code: str) -> str:
 
 def _table(table: Table) -> Iterator[str]:
     table = table.narrow()
-    marks, notes = footnoted(table)
+    marks, notes = footnotes(table)
     titles = [
         escape(title) + numbers_of(marks.get((HEAD, j), ()))
         for j, title in enumerate(titles_of(table.columns))

@@ -15,7 +15,7 @@ from vectrial.document.blocks import (
     Report,
     Table,
     Text,
-    footnoted,
+    footnotes,
     numbers_of,
     titles_of,
 )
@@ -90,7 +90,7 @@ class _Glance:
         columns = self.table.columns
         shown = [j for j, column in enumerate(columns) if column.key in keys]
         rows = tuple(
-            replace(row, cells=tuple(_brief(row.cells[j], named=j == 0) for j in shown))
+            replace(row, cells=tuple(_brief_cell(row.cells[j], named=j == 0) for j in shown))
             for row in self.table.rows
         )
         picked = tuple(
@@ -100,7 +100,7 @@ class _Glance:
         yield _table(replace(self.table, columns=picked, rows=rows), short=True)
 
 
-def _brief(cell: Cell, *, named: bool) -> Cell:
+def _brief_cell(cell: Cell, *, named: bool) -> Cell:
     """A cell without its spread; the cell with the store's name also without notes, which the page
     has in full."""
     return replace(cell, detail="", note="", notes=()) if named else replace(cell, detail="")
@@ -115,7 +115,7 @@ def _table(table: Table, *, short: bool = False) -> RenderableType:
         box=None,
         padding=(0, 1),
     )
-    marks, notes = footnoted(table)
+    marks, notes = footnotes(table)
     titles = titles_of(table.columns)
     for j, (column, title) in enumerate(zip(table.columns, titles, strict=True)):
         grid.add_column(

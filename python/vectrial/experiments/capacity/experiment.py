@@ -13,9 +13,9 @@ from vectrial.experiments.capacity.metrics import METRICS
 from vectrial.experiments.common.capacity_search import (
     FoundRate,
     Limit,
+    RateProbe,
     RatePurpose,
     RateVerdict,
-    Try,
     seek,
 )
 from vectrial.experiments.common.recall_parameter import parameter_values
@@ -28,19 +28,19 @@ from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, Role
 from vectrial.model.results_schema import MetricName
 from vectrial.model.workload import IN_FLIGHT, ClosedLoop, OpenLoop
-from vectrial.stats.quantiles import arrivals_needed, at_most
+from vectrial.stats.quantiles import arrivals_needed, highest_percentile
 from vectrial.workload import dispatch
-from vectrial.workload.ceiling import beside_client, client_bound
+from vectrial.workload.ceiling import faults_without_client, is_client_bound
 from vectrial.workload.record import ERROR_SHARE, NO_ROOM
 
-#: Arrivals that a phase has at least, so that its p99 is known; as many as there are queries, up to
-#: so many, so that its recall is not that of a few; it lasts so many times `duration_s` at most for
-#: them. One that confirms lasts as long as its p99 needs.
+#: Least arrivals of a phase, for a known p99; most queries that are all sent once, so that recall
+#: does not depend on a few; and factor by which `duration_s` may grow for that. A phase that
+#: confirms lasts as long as its p99 needs.
 _ARRIVALS, _QUERIES, _LONGER = arrivals_needed(0.99), 1000, 10
 #: Rates beyond these are not looked at (arrivals per second), nor those at which a phase would last
 #: more than `_LONGER` times `confirm_s` to confirm a p99.
 _LEAST, _MOST = 0.5, 1e6
-#: Of the rate of one client without a pause, where the search begins.
+#: The search begins at this share of the rate of one client that sends without a pause.
 _START_SHARE = 0.5
 _PASS_MAX_S = 30.0
 #: Name of a phase that confirms the answer.
@@ -57,8 +57,9 @@ class Capacity(Experiment):
         recall, that stays as it is. Else the least value is found that gives the recall.
     returns: what comes with each row found: "ids", "metadata" or "vectors"; or a list of them.
     arrivals: "poisson" (seeded) or "constant".
-    duration_s: of each phase while searching; more where the rate is low.
-    confirm_s: of each phase that confirms the answer. confirmations: how many of them must hold.
+    duration_s: seconds of each phase while searching; more where the rate is low.
+    confirm_s: seconds of each phase that confirms the answer. confirmations: number of phases that
+        must hold.
     resolution: how near the answer is to a rate that does not hold, as a share of it.
     most_rate: no greater rate is tried.
     """
@@ -119,8 +120,8 @@ class Capacity(Experiment):
         first = yield from find_recall(
             parameter, lambda: self._one_pass(context, point, parameter), self.recall
         )
-        if why := self._hopeless(first, parameter):
-            yield self._without(first, parameter, why)
+        if why := self._why_hopeless(first, parameter):
+            yield self._empty_answer(first, parameter, why)
             return
         search = seek(
             _START_SHARE * (first.metrics["qps"] or 1.0),
@@ -132,10 +133,10 @@ class Capacity(Experiment):
         tried: list[Phase] = []
         attempt = next(search)
         while True:
-            phase, verdict = self._measured(context, point, parameter, attempt, len(tried) + 1)
+            phase, verdict = self._measure_rate(context, point, parameter, attempt, len(tried) + 1)
             tried.append(phase)
             yield phase
-            if self._lacks_recall_alone(phase) and parameter.raised():
+            if self._lacks_recall_alone(phase) and parameter.raise_value():
                 verdict = replace(verdict, moved=True)
             try:
                 attempt = search.send(verdict)
@@ -152,7 +153,7 @@ class Capacity(Experiment):
     ) -> Phase:
         """A phase in which one client sends every query once."""
         phase = dispatch.search(
-            _labelled(context, f"recall{parameter.label}", 0),
+            _step_context(context, f"recall{parameter.label}", 0),
             {**point, **parameter.setting},
             ClosedLoop(1, min_s=0.0, max_s=_PASS_MAX_S),
             warmup_queries=self.warmup_queries,
@@ -164,12 +165,12 @@ class Capacity(Experiment):
                 phase.missing[name] = "the ceiling is that of open loops"
         return phase
 
-    def _measured(
+    def _measure_rate(
         self,
         context: Context,
         point: Mapping[str, Any],
         parameter: RecallParameter,
-        attempt: Try,
+        attempt: RateProbe,
         number: int,
     ) -> tuple[Phase, RateVerdict]:
         confirms = attempt.purpose is RatePurpose.CONFIRM
@@ -179,7 +180,9 @@ class Capacity(Experiment):
         if confirms:
             length_s = max(length_s, _ARRIVALS / attempt.rate)
         phase = dispatch.search(
-            _labelled(context, f"{attempt.purpose} {attempt.rate:,.5g}/s{parameter.label}", number),
+            _step_context(
+                context, f"{attempt.purpose} {attempt.rate:,.5g}/s{parameter.label}", number
+            ),
             {**point, **parameter.setting},
             OpenLoop(attempt.rate, length_s, self.arrivals, in_flight=self.in_flight),
             warmup_queries=self.warmup_queries,
@@ -187,7 +190,7 @@ class Capacity(Experiment):
         )
         phase.role = Role.STEP
         faults = self._faults(phase)
-        bound = client_bound(phase, context.certificate.limits)
+        bound = is_client_bound(phase, context.certificate.limits)
         told = {"step": number, "purpose": str(attempt.purpose), "passed": not faults}
         phase.params = {**phase.params, **told, "client_bound": bound, "why": "; ".join(faults)}
         return phase, RateVerdict(not faults, bound)
@@ -202,22 +205,22 @@ class Capacity(Experiment):
         faults = []
         # A request that waited for room in flight is late by its latency; one never sent failed.
         errors += metrics.get("unsent") or 0
-        share, known = errors / (count + errors), at_most(metrics, 0.99)
+        share, known = errors / (count + errors), highest_percentile(metrics, 0.99)
         if known is not None and known[1] > self.p99_ms * 1e3:
             faults.append(f"{known[0]} {known[1] / 1e3:,.4g} ms")
         elif phase.name == _CONFIRM and metrics["latency_p99"] is None:
             faults.append(phase.missing["latency_p99"])
         if recall_of(phase) < self.recall:
-            faults.append(_short_of_recall(phase))
+            faults.append(_recall_fault(phase))
         if share > self.errors:
             faults.append(f"errors {share:.2%}")
-        others = (fault for fault in beside_client(phase) if not fault.startswith(NO_ROOM))
+        others = (fault for fault in faults_without_client(phase) if not fault.startswith(NO_ROOM))
         return [*faults, *(fault.partition(":")[0] for fault in others)]
 
     def _lacks_recall_alone(self, phase: Phase) -> bool:
         """True if the rate would hold with a wider search. A wider search only takes longer if the
         rate is beyond the store, or if there are no answers at all."""
-        return self._faults(phase) == [_short_of_recall(phase)]
+        return self._faults(phase) == [_recall_fault(phase)]
 
     def _answer(
         self, found: FoundRate, tried: Sequence[Phase], parameter: RecallParameter
@@ -225,7 +228,7 @@ class Capacity(Experiment):
         """The row of the answer, with the worst value of each figure among its confirmations."""
         of = [p for p in tried if p.name == _CONFIRM][-found.confirmations :]
         if found.rate is None:
-            return self._none(found, tried, parameter)
+            return self._phase_without_rate(found, tried, parameter)
         values = {
             name: [p.metrics[name] or 0.0 for p in of]
             for name in ("latency_p50", "latency_p99", "recall_mean", "errors", "count", "qps")
@@ -235,7 +238,7 @@ class Capacity(Experiment):
             of[0].started_ns,
             of[-1].ended_ns,
             role=Role.CAPACITY,
-            params={**self._limits(), **parameter.named},
+            params={**self._limits(), **parameter.name_entry},
             metrics={
                 "sustained_qps": found.rate,
                 "latency_p50": max(values["latency_p50"]),
@@ -265,12 +268,14 @@ class Capacity(Experiment):
             phase.missing["sustained_qps"] = said
         return phase
 
-    def _none(self, found: FoundRate, tried: Sequence[Phase], parameter: RecallParameter) -> Phase:
+    def _phase_without_rate(
+        self, found: FoundRate, tried: Sequence[Phase], parameter: RecallParameter
+    ) -> Phase:
         last = tried[-1]
         rate = f"{float(last.params['rate']):,.5g}/s"
         who = "client-bound" if found.limit is Limit.CLIENT else str(last.params["why"])
         reason = f"no rate was confirmed: at {rate}: {who}"
-        phase = self._without(last, parameter, reason)
+        phase = self._empty_answer(last, parameter, reason)
         phase.metrics |= {"bracket_low": found.low, "bracket_high": found.high}
         if found.low is None:
             phase.missing["bracket_low"] = reason
@@ -278,11 +283,11 @@ class Capacity(Experiment):
             phase.missing["bracket_high"] = reason
         return phase
 
-    def _hopeless(self, alone: Phase, parameter: RecallParameter) -> str | None:
+    def _why_hopeless(self, single_client: Phase, parameter: RecallParameter) -> str | None:
         """Reason why no rate can hold, if a single client has shown it; otherwise None."""
-        recall, p50 = alone.metrics["recall_mean"], alone.metrics["latency_p50"]
+        recall, p50 = single_client.metrics["recall_mean"], single_client.metrics["latency_p50"]
         if recall is None or p50 is None:
-            return f"nothing was answered: {alone.reason}"
+            return f"nothing was answered: {single_client.reason}"
         if recall < self.recall:
             at = f" at {parameter.label.strip(', ')}" if parameter.label else ""
             return f"recall {self.recall:g} is not reached: it is {recall:.4f}{at}"
@@ -290,14 +295,14 @@ class Capacity(Experiment):
             return f"one client alone waits {p50 / 1e3:,.4g} ms (median), not {self.p99_ms:g}"
         return None
 
-    def _without(self, phase: Phase, parameter: RecallParameter, reason: str) -> Phase:
+    def _empty_answer(self, phase: Phase, parameter: RecallParameter, reason: str) -> Phase:
         """The row that is recorded if there is no answer."""
         return Phase(
             "capacity",
             phase.started_ns,
             phase.ended_ns,
             role=Role.CAPACITY,
-            params={**self._limits(), **parameter.named},
+            params={**self._limits(), **parameter.name_entry},
             metrics={
                 "sustained_qps": None,
                 "recall_mean": phase.metrics["recall_mean"],
@@ -313,11 +318,11 @@ class Capacity(Experiment):
         return {**limits, "arrivals": self.arrivals}  # what is sustained depends on them, too
 
 
-def _short_of_recall(phase: Phase) -> str:
+def _recall_fault(phase: Phase) -> str:
     return f"recall {recall_of(phase):.4f}"
 
 
-def _labelled(context: Context, label: str, number: int) -> Context:
+def _step_context(context: Context, label: str, number: int) -> Context:
     """The context with progress messages, arrivals and an order of queries of its own."""
     return replace(
         context,

@@ -19,7 +19,7 @@ from vectrial.document.blocks import (
     Section,
     Source,
     Table,
-    plain,
+    plain_cell,
     spread_cell,
 )
 from vectrial.document.charts import search
@@ -41,7 +41,7 @@ _ANSWERS = (
     Column("repeats", "Repeats", "1"),
     Column("limits", "Within", numeric=False),
 )
-#: The columns of `_whose`.
+#: The columns of `_series_cells`.
 _WHOSE = (
     Column("store", "Store", numeric=False),
     Column("dataset", "Dataset", numeric=False),
@@ -83,21 +83,21 @@ def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list
                     "p99 latency against the offered rate. Each marker is a phase. Hollow markers "
                     "are overloaded or client-bound.",
                     f"p99 latency against the offered rate on {facet.title}.",
-                    search.against_rate(looked, "latency_p99", looks),
+                    search.chart_by_rate(looked, "latency_p99", looks),
                     run.ordered(looked),
                 )
             )
         if answers:
             title = f"Highest load within limits: {facet.title}"
-            rows = tuple(_answer(run, point) for point in answers)
+            rows = tuple(_answer_row(run, point) for point in answers)
             blocks.append(Table(f"capacity-{facet.slug}", title, _ANSWERS, rows))
     trials = capacities.trials(run)
-    rows = tuple(_look(run, trial, one) for trial in trials for one in capacities.curve(trial))
+    rows = tuple(_step_row(run, trial, one) for trial in trials for one in capacities.curve(trial))
     if rows:
         blocks.append(
             Table("capacity-looks", "Every rate that was measured", _TRIED, rows, grouped_by=0)
         )
-    rows = tuple(_pass(run, trial, one) for trial in trials for one in capacities.passes(trial))
+    rows = tuple(_pass_row(run, trial, one) for trial in trials for one in capacities.passes(trial))
     if rows:
         title = "Search for the recall, one client"
         blocks.append(Table("capacity-passes", title, _PASSES, rows, grouped_by=0))
@@ -112,11 +112,11 @@ def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list
     )
 
 
-def _answer(run: RunData, point: Point) -> Row:
+def _answer_row(run: RunData, point: Point) -> Row:
     (first, *_) = point.phases
     rate = spread_cell(point, "sustained_qps", "1")
     cells = (
-        plain(run.labels[point.series]),
+        plain_cell(run.labels[point.series]),
         rate,
         spread_cell(point, "latency_p99", "us"),
         spread_cell(point, "recall_mean", "1"),
@@ -125,8 +125,8 @@ def _answer(run: RunData, point: Point) -> Row:
         spread_cell(point, "confirmations", "1"),
         spread_cell(point, "steps_down", "1"),
         spread_cell(point, "bracket_high", "1"),
-        plain(point.repeats, note=(point.reason or "") if point.state == "ok" else ""),
-        plain(capacities.limits(first)),
+        plain_cell(point.repeats, note=(point.reason or "") if point.state == "ok" else ""),
+        plain_cell(capacities.limits(first)),
     )
     return Row(cells, point.state, point.series)
 
@@ -139,26 +139,26 @@ def _recall_parameter(point: Point, phase: PhaseResult) -> Cell:
     return replace(cell, text=f"{parameter} {cell.text}")
 
 
-def _look(run: RunData, trial: Trial, tried: CapacityStep) -> Row:
+def _step_row(run: RunData, trial: Trial, tried: CapacityStep) -> Row:
     cells = (
-        *_whose(run, trial),
-        plain(tried.number),
-        plain(tried.purpose),
-        plain(tried.rate, formatting.number(tried.rate)),
+        *_series_cells(run, trial),
+        plain_cell(tried.number),
+        plain_cell(tried.purpose),
+        plain_cell(tried.rate, formatting.number(tried.rate)),
         _figure(tried.phase, "qps", "1"),
         _figure(tried.phase, "latency_p99", "us"),
         _figure(tried.phase, "recall_mean", "1"),
         _figure(tried.phase, "errors", "1"),
-        plain(formatting.params(tried.setting)),
-        plain(tried.verdict),
+        plain_cell(formatting.params(tried.setting)),
+        plain_cell(tried.verdict),
     )
     return Row(cells, "ok" if tried.phase.valid else "invalid", trial.series)
 
 
-def _pass(run: RunData, trial: Trial, phase: PhaseResult) -> Row:
+def _pass_row(run: RunData, trial: Trial, phase: PhaseResult) -> Row:
     cells = (
-        *_whose(run, trial),
-        plain(formatting.params(capacities.setting(phase))),
+        *_series_cells(run, trial),
+        plain_cell(formatting.params(capacities.setting(phase))),
         _figure(phase, "recall_mean", "1"),
         _figure(phase, "qps", "1"),
         _figure(phase, "latency_p50", "us"),
@@ -167,9 +167,9 @@ def _pass(run: RunData, trial: Trial, phase: PhaseResult) -> Row:
     return Row(cells, "ok" if phase.valid else "invalid", trial.series)
 
 
-def _whose(run: RunData, trial: Trial) -> tuple[Cell, ...]:
+def _series_cells(run: RunData, trial: Trial) -> tuple[Cell, ...]:
     data = f"{trial.dataset}, {formatting.rows(trial.rows)}"
-    return plain(run.labels[trial.series]), plain(data), plain(trial.repeat)
+    return plain_cell(run.labels[trial.series]), plain_cell(data), plain_cell(trial.repeat)
 
 
 def _figure(phase: PhaseResult, metric: str, unit: str) -> Cell:
@@ -177,4 +177,4 @@ def _figure(phase: PhaseResult, metric: str, unit: str) -> Cell:
     if value is None:
         return Cell(formatting.NOTHING)
     shown = formatting.figure(metric, value, unit)
-    return replace(plain(value, shown), source=Source((phase.phase_id,), metric))
+    return replace(plain_cell(value, shown), source=Source((phase.phase_id,), metric))

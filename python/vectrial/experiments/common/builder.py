@@ -58,7 +58,7 @@ class Builder:
         return (self._indexed_ns - self._started_ns) / 1e9
 
     @property
-    def in_time(self) -> bool:
+    def has_finished_in_time(self) -> bool:
         """True if everything was done when `has_ended` was last called."""
         return self._in_time
 
@@ -66,13 +66,13 @@ class Builder:
         context = self._context
         try:
             with closing(opening_of(context).open()) as store:
-                insert(store, context, self._rows, _quiet)
+                insert(store, context, self._rows, _report_nothing)
                 self._added_ns = perf_counter_ns()
-                ingest.finish(store, _quiet)
+                ingest.finish(store, _report_nothing)
                 self._indexed_ns = perf_counter_ns()
         except BaseException as failure:  # noqa: BLE001 - raised in the calling thread
             self._failure = failure
 
 
-def _quiet(done: float, of: float, what: str) -> None:
+def _report_nothing(done: float, of: float, what: str) -> None:
     """Report nothing: the searches report progress."""

@@ -1,7 +1,7 @@
-"""Searching for the greatest rate that holds, where every look is noisy.
+"""The search for the greatest rate that holds, although every look is noisy.
 
-Whoever measures is asked for one rate after another and says whether it held. Nothing is known of
-stores here, so that the search is tried on simulated ones.
+The caller measures one rate after another and reports whether it held. This module knows nothing
+of stores, so the search is tested on simulated ones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 #: Rates are doubled, or halved, until one holds and another does not.
 _STRIDE = 2.0
-#: What two looks at a rate say alike is believed; where they differ, a third decides.
+#: Two looks at a rate decide if they agree; if they differ, a third one decides.
 _ALIKE = 2
 #: Steps down at the end, after which nothing is confirmed; they grow after each group of this size.
 MOST_STEPS = 12
@@ -28,7 +28,7 @@ class RatePurpose(StrEnum):
 
 
 @dataclass(frozen=True)
-class Try:
+class RateProbe:
     """A rate to measure, in arrivals per second."""
 
     rate: float
@@ -59,10 +59,12 @@ class Limit(StrEnum):
 class FoundRate:
     """Result of a search.
 
-    rate: the greatest that was confirmed; None: none was.
-    low, high: before it was confirmed, the greatest that held (None: none did), and the least that
-        did not above it (None: every one did).
-    confirmations: looks at `rate` that all held. steps: how often it was lowered for them.
+    rate: greatest confirmed rate; None if none was confirmed.
+    low, high: greatest rate that held before the confirmation (None: none held), and the least
+        rate above it that did not hold (None: every rate held).
+    limit: what keeps the answer from being greater. confirmations: number of looks at `rate`,
+        which all held. steps: number of times that the rate was lowered to be confirmed.
+    less_than: least rate that did not hold while the client was within its limits.
     """
 
     rate: float | None
@@ -74,7 +76,7 @@ class FoundRate:
     less_than: float | None = None
 
 
-Search = Generator[Try, RateVerdict, FoundRate]
+Search = Generator[RateProbe, RateVerdict, FoundRate]
 
 
 def seek(
@@ -92,40 +94,42 @@ def seek(
         start: the first rate. resolution: relative, 0.05 for 5 %.
         least, most: no rate is tried beyond these.
     """
-    above = _Above()
-    low = yield from _bracket(min(max(start, least), most), least, most, above)
+    failed_rates = _FailedRates()
+    low = yield from _bracket(min(max(start, least), most), least, most, failed_rates)
     if low is None:
-        return above.found(None, None, 0, 0)
-    while above.rate is not None and above.rate / low > 1 + resolution:
-        middle = (low * above.rate) ** 0.5
-        verdict = yield from _decided(middle, RatePurpose.NARROW)
+        return failed_rates.answer(None, None, 0, 0)
+    while failed_rates.rate is not None and failed_rates.rate / low > 1 + resolution:
+        middle = (low * failed_rates.rate) ** 0.5
+        verdict = yield from _decide(middle, RatePurpose.NARROW)
         if verdict.held:
             low = middle
         else:
-            above.failed(middle, verdict)
-    return (yield from _confirmed(low, above, resolution, confirmations, least))
+            failed_rates.add(middle, verdict)
+    return (yield from _confirm(low, failed_rates, resolution, confirmations, least))
 
 
 @dataclass
-class _Above:
+class _FailedRates:
     """Rates that did not hold, each below the one before.
 
-    rate: the least of those that narrowed; last: how the least of all was judged; less_than: the
-    least that did not hold while the client was within its limits.
+    rate: least rate that narrowed the search. last: verdict on the least rate of all.
+    less_than: least rate that did not hold while the client was within its limits.
     """
 
     rate: float | None = None
     last: RateVerdict | None = None
     less_than: float | None = None
 
-    def failed(self, rate: float, verdict: RateVerdict, *, narrows: bool = True) -> None:
+    def add(self, rate: float, verdict: RateVerdict, *, narrows: bool = True) -> None:
         self.last = verdict
         if narrows:
             self.rate = rate
         if not verdict.client:
             self.less_than = rate
 
-    def found(self, rate: float | None, low: float | None, confirmed: int, steps: int) -> FoundRate:
+    def answer(
+        self, rate: float | None, low: float | None, confirmed: int, steps: int
+    ) -> FoundRate:
         """The answer. Only rates that did not hold limit it: a client at its own limit while a rate
         held does not reduce the rate."""
         limit = Limit.ASKED
@@ -135,38 +139,38 @@ class _Above:
 
 
 def _bracket(
-    start: float, least: float, most: float, above: _Above
-) -> Generator[Try, RateVerdict, float | None]:
-    """The greatest rate that holds, or None; rates that did not hold go to `above`."""
+    start: float, least: float, most: float, failed_rates: _FailedRates
+) -> Generator[RateProbe, RateVerdict, float | None]:
+    """The greatest rate that holds, or None; rates that did not hold go to `failed_rates`."""
     low: float | None = None
     rate = start
     while True:
-        verdict = yield from _look(rate, RatePurpose.BRACKET)
+        verdict = yield from _measure(rate, RatePurpose.BRACKET)
         if not verdict.held:
-            verdict = yield from _decided(rate, RatePurpose.BRACKET, verdict)
+            verdict = yield from _decide(rate, RatePurpose.BRACKET, verdict)
         if verdict.held:
             low = rate
-            if above.rate is not None or rate >= most:
+            if failed_rates.rate is not None or rate >= most:
                 return low
             rate = min(rate * _STRIDE, most)
         else:
-            above.failed(rate, verdict)
+            failed_rates.add(rate, verdict)
             if low is not None or rate <= least:
                 return low
             rate = max(rate / _STRIDE, least)
 
 
-def _look(rate: float, purpose: RatePurpose) -> Generator[Try, RateVerdict, RateVerdict]:
+def _measure(rate: float, purpose: RatePurpose) -> Generator[RateProbe, RateVerdict, RateVerdict]:
     """Look at a rate until a verdict counts."""
     while True:
-        verdict = yield Try(rate, purpose)
+        verdict = yield RateProbe(rate, purpose)
         if not verdict.moved:
             return verdict
 
 
-def _decided(
+def _decide(
     rate: float, purpose: RatePurpose, first: RateVerdict | None = None
-) -> Generator[Try, RateVerdict, RateVerdict]:
+) -> Generator[RateProbe, RateVerdict, RateVerdict]:
     """The verdict on a rate on which two looks agree."""
     looks = [] if first is None else [first]
     while True:
@@ -174,23 +178,23 @@ def _decided(
             alike = [look for look in looks if look.held is held]
             if len(alike) >= _ALIKE:
                 return RateVerdict(held, any(look.client for look in alike))
-        looks.append((yield from _look(rate, purpose)))
+        looks.append((yield from _measure(rate, purpose)))
 
 
-def _confirmed(
-    rate: float, above: _Above, resolution: float, confirmations: int, least: float
+def _confirm(
+    rate: float, failed_rates: _FailedRates, resolution: float, confirmations: int, least: float
 ) -> Search:
     """Fresh looks at the answer; it goes down until all of them hold."""
     low = rate
     for steps in range(MOST_STEPS + 1):
         looks: list[RateVerdict] = []
         while len(looks) < confirmations and all(look.held for look in looks):
-            verdict = yield Try(rate, RatePurpose.CONFIRM)
+            verdict = yield RateProbe(rate, RatePurpose.CONFIRM)
             looks = [] if verdict.moved else [*looks, verdict]
         if all(look.held for look in looks):
-            return above.found(rate, low, confirmations, steps)
-        above.failed(rate, looks[-1], narrows=False)
+            return failed_rates.answer(rate, low, confirmations, steps)
+        failed_rates.add(rate, looks[-1], narrows=False)
         if rate <= least:
             break
         rate = max(rate / (1 + resolution) ** (1 + steps // _LONGER_EVERY), least)
-    return above.found(None, low, 0, steps)
+    return failed_rates.answer(None, low, 0, steps)

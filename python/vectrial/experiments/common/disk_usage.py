@@ -8,7 +8,7 @@ from time import perf_counter_ns
 from vectrial.model.context import Context
 from vectrial.model.file_categories import FileKind
 from vectrial.model.phase import Phase
-from vectrial.telemetry.disk import allocated_bytes, on_disk
+from vectrial.telemetry.disk import allocated_bytes, store_bytes_by_kind
 
 #: Seconds between two looks at what a store still writes; for how long nothing may have changed, as
 #: merges come in turns; and the share that is no change: its log's pages.
@@ -18,7 +18,7 @@ _DISK = ("disk_bytes", "disk_ratio", "disk_baseline_bytes")
 _BY_KIND = tuple(kind.metric for kind in FileKind)
 
 
-def settled(context: Context, settle_s: float) -> Phase:
+def settled_phase(context: Context, settle_s: float) -> Phase:
     """The phase "settled": bytes on disk of a loaded and indexed store, after it has flushed and
     its folders no longer change.
 
@@ -27,7 +27,7 @@ def settled(context: Context, settle_s: float) -> Phase:
     started = perf_counter_ns()
     context.store.flush()  # what building and waiting have changed
     unsettled = _settle(context, settle_s)
-    phase = sizes(context, "settled", started)
+    phase = size_phase(context, "settled", started)
     if unsettled is not None:
         phase.remark(unsettled)
     return phase
@@ -56,8 +56,8 @@ def _settle(context: Context, settle_s: float) -> str | None:
     return f"settle_s = {settle_s:g} is too short to see it at rest for {_REST_S:g} s"
 
 
-def sizes(context: Context, name: str, started_ns: int) -> Phase:
-    """A phase with the bytes now: of the data, on disk, and as the store itself reports them."""
+def size_phase(context: Context, name: str, started_ns: int) -> Phase:
+    """A phase with the bytes of the data, on disk and as reported by the store, at this moment."""
     dataset, store = context.dataset, context.store
     metadata_bytes = 0 if dataset.metadata is None else dataset.metadata.nbytes
     phase = Phase(name, started_ns, started_ns)
@@ -87,7 +87,7 @@ def _count_blocks(phase: Phase, context: Context, whole: int) -> None:
     """Record the bytes on disk now and before the load, and the growth: over `whole`, and by kind
     of file."""
     empty = sum(context.empty_disk.values())
-    found = on_disk(type(context.store), context.data_dirs)
+    found = store_bytes_by_kind(type(context.store), context.data_dirs)
     disk = sum(found.values())
     growth = {"disk_ratio": max(0, disk - empty) / whole}
     phase.metrics |= {"disk_bytes": disk, "disk_baseline_bytes": empty, **growth}

@@ -1,6 +1,6 @@
 """Metadata columns made for an experiment, the same on every machine, and conditions on them.
 
-What a condition keeps is known exactly, and is independent of the vectors.
+The rows that a condition keeps are known exactly, and are independent of the vectors.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def schema_of(context: Context, table: pa.Table, *, indexed: bool) -> Schema:
     return Schema(context.schema.dim, context.schema.metric, fields)
 
 
-def fill(
+def load_collection(
     context: Context, store: Store, dataset: Dataset, schema: Schema
 ) -> tuple[Phase, list[ingest.Step]]:
     """Create the collection, load it, wait until the final index serves it, and search once;
@@ -118,10 +118,10 @@ def fill(
     return load, finish(there, {})
 
 
-def right_answers(
+def count_right_answers(
     ids: NDArray[np.int64],
     table: pa.Table,
-    asked: Sequence[Filter],
+    conditions_sent: Sequence[Filter],
     answers: Sequence[NDArray[np.int64] | None],
     limit: int,
 ) -> int:
@@ -132,7 +132,7 @@ def right_answers(
     order = np.argsort(ids)
     mask_of = lru_cache(_MASKS)(lambda where: filters.evaluate(where, table))
     right = 0
-    for where, found in zip(asked, answers, strict=False):
+    for where, found in zip(conditions_sent, answers, strict=False):
         if found is None or len(found) != len(np.unique(found)):
             continue
         mask = mask_of(where)

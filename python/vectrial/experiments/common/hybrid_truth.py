@@ -14,7 +14,7 @@ from vectrial._engine import spaced
 from vectrial.datasets.exact import exact_topk
 from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.errors import StoreError
-from vectrial.model.fusion import Blend, Bm25, RankedRows, best, fuse, similarity, words
+from vectrial.model.fusion import Blend, Bm25, RankedRows, fuse, similarity, top_rows, words
 from vectrial.workload.ndcg import RelevanceJudgments, ndcg
 
 #: Words of a text in the mean, at least, for a column to be one of texts.
@@ -28,8 +28,8 @@ class HybridTruthTask:
     """Rows to search, and queries that were rows of the same dataset and no longer are.
 
     dataset: the rows that are left, with the text column alone; its queries are the vectors of the
-        rows that were taken out. texts: of the queries. relevant: ids that are to each; None where
-        nobody asked.
+        rows that were taken out. texts: texts of the queries. relevant: ids relevant to each query; None
+        if not requested.
     """
 
     dataset: Dataset
@@ -38,7 +38,7 @@ class HybridTruthTask:
     relevant: tuple[frozenset[int], ...] | None
 
 
-def task(
+def make_task(
     dataset: Dataset, field: str | None, related: str | None, queries: int, seed: int
 ) -> HybridTruthTask:
     """Take rows out of a dataset as queries.
@@ -56,13 +56,13 @@ def task(
     metadata = dataset.metadata
     if metadata is None:
         raise StoreError("the dataset has no metadata, and so no text")
-    field = field or _texts_of(metadata)
+    field = field or _text_column(metadata)
     texts = _strings(metadata, field)
     rng = np.random.default_rng([seed, 0x7E])
     order = [row for row in rng.permutation(dataset.rows).tolist() if words(texts[row] or "")]
     values = None if related is None else metadata.column(related).to_pylist()
     if related is not None and values is not None:
-        order = _one_of_each(order, values)
+        order = _first_of_duplicates(order, values)
         if not order:
             raise StoreError(f"no two rows have the same value in column '{related}'")
     taken = np.array(sorted(order[: min(queries, dataset.rows // 2)]), np.int64)
@@ -87,7 +87,7 @@ def task(
     return HybridTruthTask(rest, field, tuple(texts[row] or "" for row in taken), relevant)
 
 
-def _texts_of(metadata: pa.Table) -> str:
+def _text_column(metadata: pa.Table) -> str:
     """The text column whose values differ most from row to row; between equals, the one with the
     most words."""
     found: dict[str, tuple[int, float]] = {}
@@ -111,7 +111,7 @@ def _strings(metadata: pa.Table, field: str) -> list[str | None]:
     return [None if one is None else text for one, text in zip(values, texts, strict=True)]
 
 
-def _one_of_each(order: Sequence[int], values: Sequence[object]) -> list[int]:
+def _first_of_duplicates(order: Sequence[int], values: Sequence[object]) -> list[int]:
     """The first row of each value that several rows have."""
     counts = Counter(value for value in values if value is not None)
     first: dict[object, int] = {}
@@ -122,7 +122,7 @@ def _one_of_each(order: Sequence[int], values: Sequence[object]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class Exact:
+class ExactFusion:
     """Results of an exact fusion for every query: the k best with ties; and the relevant rows with
     their gains, where these were requested."""
 
@@ -130,15 +130,15 @@ class Exact:
     judgments: RelevanceJudgments | None
 
 
-def exact(
-    task: HybridTruthTask, k: int, blends: Sequence[Blend], *, whole_text: bool
-) -> list[Exact]:
+def exact_fusions(
+    truth_task: HybridTruthTask, k: int, blends: Sequence[Blend], *, whole_text: bool
+) -> list[ExactFusion]:
     """The exact fusions of true distances and of BM25 over the words of the column, for blends that
     differ only in α. Scores of all rows are held for one query at a time.
 
     whole_text: see `stores.base.Hybrid`.
     """
-    dataset = task.dataset
+    dataset = truth_task.dataset
     assert dataset.metadata is not None
     (fusion,) = {blend.fusion for blend in blends}
     (candidates,) = {blend.candidates for blend in blends}
@@ -149,29 +149,30 @@ def exact(
         dataset.metric,
         min(candidates, dataset.rows),
     )
-    index = Bm25(dataset.metadata.column(task.field).to_pylist())
+    index = Bm25(dataset.metadata.column(truth_task.field).to_pylist())
     found: list[list[NDArray[np.int64]]] = [[] for _ in blends]
     accepted: list[list[NDArray[np.int64]]] = [[] for _ in blends]
-    for rows, distances, words_of in zip(near.ids, near.distances, task.texts, strict=True):
+    for rows, distances, words_of in zip(near.ids, near.distances, truth_task.texts, strict=True):
         dense = RankedRows(rows, similarity(distances, dataset.metric, fusion))
-        text = best(index.scores(words_of), dataset.rows if whole_text else candidates)
+        text = top_rows(index.scores(words_of), dataset.rows if whole_text else candidates)
         for at, blend in enumerate(blends):
             ranking = fuse(dense, text, blend.alpha, fusion)
             found[at].append(dataset.ids[ranking.rows[:k]])
-            accepted[at].append(np.sort(dataset.ids[ranking.rows[_tied(ranking, k)]]))
+            accepted[at].append(np.sort(dataset.ids[ranking.rows[_ids_with_ties(ranking, k)]]))
 
-    def judged(ids: Sequence[NDArray[np.int64]]) -> RelevanceJudgments | None:
-        if task.relevant is None:
+    def judgments(ids: Sequence[NDArray[np.int64]]) -> RelevanceJudgments | None:
+        if truth_task.relevant is None:
             return None
-        worth = [ndcg(one, those, k) for one, those in zip(ids, task.relevant, strict=True)]
-        return RelevanceJudgments(k, task.relevant, tuple(worth))
+        worth = [ndcg(one, those, k) for one, those in zip(ids, truth_task.relevant, strict=True)]
+        return RelevanceJudgments(k, truth_task.relevant, tuple(worth))
 
     return [
-        Exact(_truth(ids, tied, k), judged(ids)) for ids, tied in zip(found, accepted, strict=True)
+        ExactFusion(_truth(ids, tied, k), judgments(ids))
+        for ids, tied in zip(found, accepted, strict=True)
     ]
 
 
-def _tied(ranking: RankedRows, k: int) -> NDArray[np.bool_]:
+def _ids_with_ties(ranking: RankedRows, k: int) -> NDArray[np.bool_]:
     if len(ranking.rows) <= k:
         return np.ones(len(ranking.rows), bool)
     last = ranking.scores[k - 1]

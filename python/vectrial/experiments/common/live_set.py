@@ -67,7 +67,7 @@ class RecallBounds:
             phase.invalidate(f"{self.dead} answers name rows that were not there, or no longer")
 
 
-def unjudged(phase: Phase, why: str) -> None:
+def mark_unjudged(phase: Phase, why: str) -> None:
     """Record that it is not known what the searches should have found."""
     for name in ("recall_mean", "recall_min", "recall_p05", "stale_results"):
         phase.missing[name] = why
@@ -97,15 +97,15 @@ def judge(
     touched = {version.id for version in versions}
     untouched = ~np.isin(dataset.ids, np.fromiter(touched, np.int64, len(touched)))
     rows = {int(id_): row for row, id_ in enumerate(dataset.ids) if untouched[row]}
-    still = _still(dataset, k, untouched, [one.query for one in answers])
+    still = _unwritten_distances(dataset, k, untouched, [one.query for one in answers])
     own = _Versions(versions, dataset.dim)
     verdict = RecallBounds()
     for answer in answers:
         query = dataset.queries[answer.query]
-        certain, possible = own.alive(answer.span)
+        certain, possible = own.alive_masks(answer.span)
         every = distances(query, own.vectors, dataset.metric)
         named = answer.ids.tolist()
-        known = {id_ for id_ in named if id_ in rows or possible[own.of(id_)].any()}
+        known = {id_ for id_ in named if id_ in rows or possible[own.indices(id_)].any()}
         verdict.dead += len(known) < len(set(named))
         there = [id_ for id_ in dict.fromkeys(named[:k]) if id_ in known]
         verdict.uncertain.append(int((possible & ~certain).sum()))
@@ -124,7 +124,7 @@ def judge(
             owners = [-1 - at for at in range(len(vectors))]
             for id_ in there:
                 if id_ not in rows:
-                    at = own.of(id_)[counted[own.of(id_)]]
+                    at = own.indices(id_)[counted[own.indices(id_)]]
                     vectors.append(own.vectors[at])
                     owners += [id_] * len(at)
             judged.append(_hits(query, vectors, owners, kth, dataset) / wanted)
@@ -150,7 +150,7 @@ def _hits(
     return len({owner for owner, right in zip(owners, near.tolist(), strict=True) if right})
 
 
-def _still(
+def _unwritten_distances(
     dataset: Dataset, k: int, untouched: NDArray[np.bool_], queries: Sequence[int]
 ) -> Mapping[int, NDArray[np.float64]]:
     """Distances of the k nearest unwritten rows, for every query that was sent."""
@@ -179,10 +179,10 @@ class _Versions:
         self._at = {id_: np.array(places, np.int64) for id_, places in at.items()}
         self._none = np.zeros(0, np.int64)
 
-    def of(self, id_: int) -> NDArray[np.int64]:
+    def indices(self, id_: int) -> NDArray[np.int64]:
         return self._at.get(id_, self._none)
 
-    def alive(self, span: Span) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def alive_masks(self, span: Span) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Masks of the versions that are certainly alive, and of those possibly alive."""
         certain = (self._born[:, 1] < span[0]) & (self._died[:, 0] > span[1])
         possible = (self._born[:, 0] <= span[1]) & (self._died[:, 1] >= span[0])

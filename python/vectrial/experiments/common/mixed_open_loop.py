@@ -10,8 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from vectrial.experiments.base import seeing_writes
-from vectrial.experiments.common.live_set import NEVER, Span, TimedAnswer, Version, judge, unjudged
+from vectrial.experiments.base import point_with_fresh_reads
+from vectrial.experiments.common.live_set import (
+    NEVER,
+    Span,
+    TimedAnswer,
+    Version,
+    judge,
+    mark_unjudged,
+)
 from vectrial.model.context import Context, search_params
 from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError
@@ -23,13 +30,20 @@ from vectrial.workload.ceiling import certify
 from vectrial.workload.python.open_loop import due_times
 from vectrial.workload.python.sdk_process import opening_of
 from vectrial.workload.record import phase_of_outcome
-from vectrial.workload.streams import NEVER_NS, Seen, Stream, Streamed, by_clients, by_engine
+from vectrial.workload.streams import (
+    NEVER_NS,
+    Stream,
+    StreamOutcome,
+    StreamsOutcome,
+    send_by_clients,
+    send_by_engine,
+)
 
 SEARCH, INSERT, UPDATE, DELETE = KINDS = ("search", "insert", "update", "delete")
 _OPERATIONS = {SEARCH: "search", INSERT: "insert", UPDATE: "upsert", DELETE: "delete"}
 #: Queries asked before the clock starts.
 WARMUP = 100
-#: What a query, or a moved row, is moved by: a share of the standard deviation of components.
+#: Distance by which a query or a row is moved, as a share of the components' standard deviation.
 NOISE = 0.05
 
 
@@ -45,7 +59,7 @@ class OpenLoopMix:
 
 def run(context: Context, point: Mapping[str, Any], mix: OpenLoopMix) -> Iterator[Phase]:
     """A phase for each kind of operation, all measured at the same time."""
-    point = seeing_writes(context, point)
+    point = point_with_fresh_reads(context, point)
     script = OperationScript(context.dataset, mix, context.seed)
     load_1m = os.getloadavg()[0]
     streamed = _send(context, point, mix, script)
@@ -104,13 +118,13 @@ def _blame_client(phase: Phase, limit: float) -> None:
 
 def _send(
     context: Context, point: Mapping[str, Any], mix: OpenLoopMix, script: OperationScript
-) -> Streamed:
+) -> StreamsOutcome:
     store = context.store
     params = search_params(context, point)
     warmup = context.dataset.queries[:WARMUP]
     common: dict[str, Any] = {"warmup": warmup, "progress": context.progress}
     if context.lane is Lane.NATIVE:
-        return by_engine(
+        return send_by_engine(
             store.native_search(context.k, params),
             store.native_rows(),
             script.streams,
@@ -124,11 +138,11 @@ def _send(
         )
     asked = (script.streams, context.schema, context.k, params, mix.duration_s)
     if context.lane is Lane.EMBEDDED:
-        return by_clients([store], *asked, **common)
+        return send_by_clients([store], *asked, **common)
     with ExitStack() as stack:
         opening = opening_of(context)
         stores = [stack.enter_context(closing(opening.open(at))) for at in range(mix.clients)]
-        return by_clients(stores, *asked, **common)
+        return send_by_clients(stores, *asked, **common)
 
 
 class OperationScript:
@@ -136,7 +150,7 @@ class OperationScript:
 
     A row is written at most once: inserted under a fresh id, or updated, or deleted, the latter two
     among the dataset's own. So no outcome depends on the order of two writes under way at once.
-    streams: of the kinds with a rate, in the order of `KINDS`. queries: of each search.
+    streams: one for each kind with a rate, in the order of `KINDS`. queries: query of each search.
     """
 
     def __init__(self, dataset: Dataset, mix: OpenLoopMix, seed: int) -> None:
@@ -182,7 +196,7 @@ class OperationScript:
         self.streams = [stream(kind) for kind in KINDS if kind in due and len(due[kind])]
         self._rows = {int(dataset.ids[row]): int(row) for row in rows.tolist()}
 
-    def answers(self, seen: Seen) -> list[TimedAnswer]:
+    def answers(self, seen: StreamOutcome) -> list[TimedAnswer]:
         """The answers to the searches, in the order of their numbers."""
         return [
             TimedAnswer(
@@ -191,7 +205,7 @@ class OperationScript:
             for at, found in sorted(seen.answers.items())
         ]
 
-    def versions(self, streamed: Streamed) -> list[Version]:
+    def versions(self, streamed: StreamsOutcome) -> list[Version]:
         """Every version of every row that was written, with its times: it is unknown whether a
         failed write took effect, and when."""
         made: list[Version] = []
@@ -212,7 +226,11 @@ class OperationScript:
 
 
 def _judge(
-    phase: Phase, context: Context, script: OperationScript, streamed: Streamed, seen: Seen
+    phase: Phase,
+    context: Context,
+    script: OperationScript,
+    streamed: StreamsOutcome,
+    seen: StreamOutcome,
 ) -> None:
     """Record recall and dead answers, unless it is unknown what was written."""
     lost = 0
@@ -221,7 +239,7 @@ def _judge(
             errors = int(record["recorder"].summary()["errors"] or 0)
             lost += errors + record["in_flight"] + len(stream.due) - record["issued"]
     if lost:
-        unjudged(phase, f"{lost} writes failed or were not sent: what is there is unknown")
+        mark_unjudged(phase, f"{lost} writes failed or were not sent: what is there is unknown")
         return
     versions = script.versions(streamed)
     judge(context.dataset, context.k, versions, script.answers(seen)).write(phase)

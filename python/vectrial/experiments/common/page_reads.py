@@ -13,7 +13,7 @@ from vectrial._engine import Recorder
 from vectrial.model.context import Context
 from vectrial.model.phase import Phase
 from vectrial.model.store import Store
-from vectrial.workload.python.timed import record_operation, timed
+from vectrial.workload.python.timed import call_timed, record_operation
 from vectrial.workload.record import PhaseStart, phase_of
 
 
@@ -37,7 +37,7 @@ def export(context: Context, page_rows: int, min_s: float) -> Iterator[Phase]:
         passes.append(ids)
         scan = _scan(context.store, page_rows)
         while True:
-            sample = timed(_next_page, scan)
+            sample = call_timed(_next_page, scan)
             done = sample.done_ns  # a request that brings no page is part of the pass
             failed, page = sample.failure is not None, sample.result
             if page is None and not failed:

@@ -35,23 +35,23 @@ def own_columns(schema: Schema, types: Iterable[FieldType], count: int) -> list[
     return names[:count]
 
 
-def load_arm(context: Context, arm: str, columns: pa.Table) -> Phase:
+def load_arm(context: Context, arm_name: str, columns: pa.Table) -> Phase:
     """The phase "arm": the context's rows with these columns, loaded into a separate empty store
     until they are ready.
 
-    arm: "none", "off", "on" or "fixed".
+    arm_name: "none", "off", "on" or "fixed".
     """
     rows = context.dataset.rows
-    table = pa.table({}) if arm == "none" else columns
+    table = pa.table({}) if arm_name == "none" else columns
     dataset = generated_columns.with_columns(context.dataset, table)
-    schema = generated_columns.schema_of(context, table, indexed=arm != "off")
+    schema = generated_columns.schema_of(context, table, indexed=arm_name != "off")
     started = perf_counter_ns()
-    with context.second_store(f"payload-{arm}") as store:
-        load, steps = generated_columns.fill(context, store, dataset, schema)
+    with context.second_store(f"payload-{arm_name}") as store:
+        load, steps = generated_columns.load_collection(context, store, dataset, schema)
         count = store.count()
     phase = Phase("arm", started, perf_counter_ns())
     phase.params = {
-        "payload_index": arm,
+        "payload_index": arm_name,
         "fields": len(schema.fields),
         "batch_rows": context.batch_rows,
     }
@@ -68,17 +68,22 @@ def load_arm(context: Context, arm: str, columns: pa.Table) -> Phase:
     return phase
 
 
-def overhead(of: str, more: Sequence[Phase], less: Sequence[Phase], started_ns: int) -> Phase:
-    """The phase "overhead": the median times of the arms `more` over those of `less`, minus 1.
+def overhead(
+    pair: str, larger_arms: Sequence[Phase], smaller_arms: Sequence[Phase], started_ns: int
+) -> Phase:
+    """The phase "overhead": the median times of the larger arms over those of the smaller arms,
+    minus 1.
 
-    of: a key of `PAIRS`.
+    pair: a key of `PAIRS`.
     """
     phase = Phase("overhead", started_ns, perf_counter_ns())
-    phase.params = {"of": of}
+    phase.params = {"of": pair}
     for metric, name in (("load_s", "load_overhead"), ("ready_s", "ready_overhead")):
-        with_it, without = (median(p.metrics[metric] or 0.0 for p in arm) for arm in (more, less))
+        with_it, without = (
+            median(p.metrics[metric] or 0.0 for p in arm) for arm in (larger_arms, smaller_arms)
+        )
         phase.metrics[name] = with_it / without - 1
-    arms = (*more, *less)
+    arms = (*larger_arms, *smaller_arms)
     wrong = [one for one in arms if not one.valid]
     if wrong:
         reasons = "; ".join(f"'{one.params['payload_index']}': {one.reason}" for one in wrong)

@@ -15,8 +15,8 @@ Of n rows, every filter keeps exactly m = min(n, max(1, round(s n))) for the sha
                  therefore the (m+1)-th smallest of these: each c_j is as selective as it must be
 
 Pivots are queries drawn by a seed; the seed and the data alone decide, so that all stores get the
-same columns. What a filter has to do with where the query is, is measured, not assumed: see
-`stated`. `condition` is on columns that are there already.
+same columns. How a filter correlates with the place of the query is measured, not assumed: see
+`filter_properties`. `condition` makes a filter on the dataset's own columns.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ _SAMPLED_ROWS, _SAMPLED_QUERIES = 256, 200
 
 
 @dataclass(frozen=True)
-class Made:
-    """Made columns. table: n rows. pivot_of: the pivot nearest to each query, (q,).
-    pivots: how many there are."""
+class PredicateColumns:
+    """Generated columns for filters. table: the columns, n rows. pivot_of: the pivot nearest to
+    each query, (q,). pivots: number of pivots."""
 
     table: pa.Table
     pivot_of: NDArray[np.int64]
@@ -68,7 +68,7 @@ class Made:
         return replace(dataset, metadata=table, filters=None, fingerprint=seen.hexdigest())
 
 
-def make(dataset: Dataset, *, orders: int, pivots: int, ranks: bool) -> Made:
+def make_columns(dataset: Dataset, *, orders: int, pivots: int, ranks: bool) -> PredicateColumns:
     """`orders` columns of permutations, and with `ranks` a column of ranks for each pivot.
 
     pivots: the maximum; never more than there are queries.
@@ -77,25 +77,25 @@ def make(dataset: Dataset, *, orders: int, pivots: int, ranks: bool) -> Made:
     columns: dict[str, NDArray[np.int64]] = {}
     for at in range(orders):
         drawn = np.random.default_rng([_SEED, rows, at]).permutation(rows)
-        columns[_order(at)] = DEEPEST * drawn.astype(np.int64) + at
+        columns[_order_name(at)] = DEEPEST * drawn.astype(np.int64) + at
     pivots = min(pivots, len(queries))
     rng = np.random.default_rng([_SEED, len(queries), pivots])
     chosen = queries[np.sort(rng.choice(len(queries), pivots, replace=False))]
     if ranks:
         for at, pivot in enumerate(chosen):
-            columns[_rank(at)] = _ranks(pivot, dataset.vectors, dataset.metric)
+            columns[_rank_name(at)] = _ranks(pivot, dataset.vectors, dataset.metric)
     # Under the inner product a vector need not be nearest to itself: directions are compared.
     near = Metric.COSINE if dataset.metric is Metric.IP else dataset.metric
     away = np.stack([distances(pivot, queries, near) for pivot in chosen], axis=1)
     table = pa.table({name: pa.array(values) for name, values in columns.items()})
-    return Made(table, away.argmin(axis=1).astype(np.int64), pivots)
+    return PredicateColumns(table, away.argmin(axis=1).astype(np.int64), pivots)
 
 
-def _order(at: int) -> str:
+def _order_name(at: int) -> str:
     return f"made_order_{at}"
 
 
-def _rank(pivot: int) -> str:
+def _rank_name(pivot: int) -> str:
     return f"made_rank_{pivot}"
 
 
@@ -112,50 +112,54 @@ def _ranks(
     return out
 
 
-def matches(rows: int, share: float) -> int:
+def matching_rows(rows: int, share: float) -> int:
     """Number of rows that a filter of this share keeps."""
     return min(rows, max(1, round(share * rows)))
 
 
-def independent(made: Made, share: float) -> list[Filter]:
+def independent_filters(columns: PredicateColumns, share: float) -> list[Filter]:
     """Filters that keep a window of a permutation, one per query: each pivot has a window, spread
     over the values."""
-    rows = made.table.num_rows
-    kept = matches(rows, share)
-    starts = [at * (rows - kept) // max(1, made.pivots - 1) for at in range(made.pivots)]
+    rows = columns.table.num_rows
+    kept = matching_rows(rows, share)
+    starts = [at * (rows - kept) // max(1, columns.pivots - 1) for at in range(columns.pivots)]
     windows = [
-        Range(_order(0), gte=DEEPEST * start, lt=DEEPEST * (start + kept)) for start in starts
+        Range(_order_name(0), gte=DEEPEST * start, lt=DEEPEST * (start + kept)) for start in starts
     ]
-    return [windows[pivot] for pivot in made.pivot_of.tolist()]
+    return [windows[pivot] for pivot in columns.pivot_of.tolist()]
 
 
-def aligned(made: Made, share: float) -> list[Filter]:
+def aligned_filters(columns: PredicateColumns, share: float) -> list[Filter]:
     """Filters that keep the rows nearest to a query's pivot, one for each query."""
-    kept = matches(made.table.num_rows, share)
-    return [Range(_rank(pivot), lt=kept) for pivot in made.pivot_of.tolist()]
+    kept = matching_rows(columns.table.num_rows, share)
+    return [Range(_rank_name(pivot), lt=kept) for pivot in columns.pivot_of.tolist()]
 
 
-def opposed(made: Made, share: float) -> list[Filter]:
+def opposed_filters(columns: PredicateColumns, share: float) -> list[Filter]:
     """Filters that keep the rows farthest from a query's pivot, one for each query."""
-    rows = made.table.num_rows
-    kept = matches(rows, share)
-    return [Range(_rank(pivot), gte=rows - kept) for pivot in made.pivot_of.tolist()]
+    rows = columns.table.num_rows
+    kept = matching_rows(rows, share)
+    return [Range(_rank_name(pivot), gte=rows - kept) for pivot in columns.pivot_of.tolist()]
 
 
-#: How filters of a predicate are made.
-PREDICATES = {"independent": independent, "aligned": aligned, "opposed": opposed}
+#: The function that makes the filters of each predicate.
+PREDICATES = {
+    "independent": independent_filters,
+    "aligned": aligned_filters,
+    "opposed": opposed_filters,
+}
 
 
-def shaped(made: Made, shape: Shape, depth: int, share: float) -> Filter:
+def shape_filter(columns: PredicateColumns, shape: Shape, depth: int, share: float) -> Filter:
     """Conditions on `depth` columns joined to `shape`, one filter for all queries."""
-    columns = [made.table.column(_order(at)).to_numpy() for at in range(depth)]
-    decides = columns[-1]
+    orders = [columns.table.column(_order_name(at)).to_numpy() for at in range(depth)]
+    decides = orders[-1]
     for at in reversed(range(depth - 1)):
-        decides = (np.maximum if _joins_all(shape, at) else np.minimum)(columns[at], decides)
+        decides = (np.maximum if _joins_all(shape, at) else np.minimum)(orders[at], decides)
     rows = len(decides)
-    kept = matches(rows, share)
+    kept = matching_rows(rows, share)
     bound = DEEPEST * rows if kept == rows else int(np.partition(decides, kept)[kept])
-    parts: list[Filter] = [Range(_order(at), lt=bound) for at in range(depth)]
+    parts: list[Filter] = [Range(_order_name(at), lt=bound) for at in range(depth)]
     if depth == 1:
         return parts[0]
     if shape != "nested":
@@ -228,12 +232,12 @@ def _bounds(
 
 
 @dataclass(frozen=True)
-class Stated:
+class FilterProperties:
     """Properties of filters, on the rows and for the queries that they were used with.
 
     selectivity: share of the rows kept, for each query, (q,).
-    correlation: of a sample of the queries, of those whose filter keeps some rows and not all.
-    violations: of the answers looked at, those with a row that the filter does not keep.
+    correlation: correlation for a sample of the queries whose filter keeps some rows, but not all.
+    violations: number of checked answers with a row that the filter does not keep.
     """
 
     selectivity: NDArray[np.float64]
@@ -241,9 +245,9 @@ class Stated:
     violations: int
 
 
-def stated(
+def filter_properties(
     dataset: Dataset, where: Filter | Sequence[Filter], answers: Mapping[int, NDArray[np.int64]]
-) -> Stated:
+) -> FilterProperties:
     """Evaluate every distinct filter once, holding no more than one mask.
 
     The correlation of a filter with a query is the rank-biserial correlation, 2 P(a < b) + P(a = b)
@@ -272,8 +276,8 @@ def stated(
         correlation += _correlations(dataset, mask, [at for at in group if at in sampled])
         for at in group:
             if at in answers:
-                violations += not _all_kept(dataset.ids, order, mask, answers[at])
-    return Stated(selectivity, np.array(correlation), violations)
+                violations += not _keeps_all(dataset.ids, order, mask, answers[at])
+    return FilterProperties(selectivity, np.array(correlation), violations)
 
 
 def _correlations(dataset: Dataset, mask: NDArray[np.bool_], queries: Sequence[int]) -> list[float]:
@@ -296,7 +300,7 @@ def _correlations(dataset: Dataset, mask: NDArray[np.bool_], queries: Sequence[i
     return out
 
 
-def _all_kept(
+def _keeps_all(
     ids: NDArray[np.int64],
     order: NDArray[np.int64],
     mask: NDArray[np.bool_],

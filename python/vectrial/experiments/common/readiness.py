@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial._engine import Recorder
-from vectrial.experiments.base import looking_for
+from vectrial.experiments.base import row_searcher
 from vectrial.model.context import Context
 from vectrial.model.phase import Phase
 from vectrial.workload import ingest
@@ -20,26 +20,26 @@ from vectrial.workload.python.timed import record_operation, timed_search
 COLD_SEARCHES, COLD_S = 100, 2.0
 
 
-def finishing(context: Context, point: Mapping[str, Any]) -> Iterator[ingest.Step]:
-    """The steps of `ingest.finishing`, and then the first search: a store is ready when it has
+def finish_steps(context: Context, point: Mapping[str, Any]) -> Iterator[ingest.Step]:
+    """The steps of `ingest.finish_steps`, and then the first search: a store is ready when it has
     answered a search, so an index that the first search builds has been built by then.
 
     Exceptions of the store propagate.
     """
-    yield from ingest.finishing(context.store, context.progress)
+    yield from ingest.finish_steps(context.store, context.progress)
     yield first_search(context, point)
 
 
 def first_search(context: Context, point: Mapping[str, Any]) -> ingest.Step:
     """Prepare to search, and search once. Exceptions of the store propagate."""
     started = perf_counter_ns()
-    looking_for(context.store, context, point)(_queries(context)[0])
+    row_searcher(context.store, context, point)(_queries(context)[0])
     return ingest.Step("first_search", started, perf_counter_ns())
 
 
 def finish(context: Context, point: Mapping[str, Any]) -> list[ingest.Step]:
-    """All steps of `finishing`, one after the other."""
-    return list(finishing(context, point))
+    """All steps of `finish_steps`, one after the other."""
+    return list(finish_steps(context, point))
 
 
 def cold_searches(context: Context, first: ingest.Step) -> Phase:
@@ -48,7 +48,7 @@ def cold_searches(context: Context, first: ingest.Step) -> Phase:
 
     The phase's metrics cover `first` and these searches together.
     """
-    search, queries = looking_for(context.store, context, {}), _queries(context)
+    search, queries = row_searcher(context.store, context, {}), _queries(context)
     phase = Phase("cold_searches", perf_counter_ns(), 0)
     recorder, latencies, errors = Recorder(), [float(first.ended_ns - first.started_ns)], 0
     recorder.start(phase.started_ns)

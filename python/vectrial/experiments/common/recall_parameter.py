@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vectrial.model.capabilities import IndexKind, bounds
 
-#: From one value to the next: fine enough that the next is hardly slower.
+#: Factor from one value to the next: fine enough that the next is hardly slower.
 _STRIDE = 2**0.5
 
 

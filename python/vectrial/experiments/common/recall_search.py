@@ -39,7 +39,7 @@ class RecallParameter:
         return {"recall_parameter_value": self.value} if self.setting else {}
 
     @property
-    def named(self) -> dict[str, str]:
+    def name_entry(self) -> dict[str, str]:
         """Name of the parameter, if there is one."""
         return {"recall_parameter": self.name} if self.name and self.values else {}
 
@@ -48,7 +48,7 @@ class RecallParameter:
         """Setting of the parameter, for progress messages."""
         return "".join(f", {name} = {value}" for name, value in self.setting.items())
 
-    def raised(self) -> bool:
+    def raise_value(self) -> bool:
         """Raise the parameter a little; False if that is not possible."""
         if not self.values or self.value >= self.values[-1]:
             return False

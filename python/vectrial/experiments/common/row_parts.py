@@ -47,7 +47,7 @@ def share_points(
     ]
 
 
-def part(dataset: Dataset, rows: NDArray[np.int64]) -> Dataset:
+def take_rows(dataset: Dataset, rows: NDArray[np.int64]) -> Dataset:
     """The given rows (positions) of a dataset, to be inserted, with the whole's fingerprint."""
     return replace(
         dataset,
@@ -73,7 +73,7 @@ def insert(store: Store, context: Context, rows: Dataset, progress: Progress) ->
         raise StoreError(f"rows could not be inserted: {loaded.reason}")
 
 
-def apart_from_neighbours(context: Context, count: int) -> tuple[Context, NDArray[np.int64]]:
+def split_non_neighbours(context: Context, count: int) -> tuple[Context, NDArray[np.int64]]:
     """Rows that are no query's neighbours: the truth of every query is the same whether or not they
     are present, so answers can be judged while they are inserted.
 
@@ -107,10 +107,10 @@ def apart_from_neighbours(context: Context, count: int) -> tuple[Context, NDArra
     return context, rows
 
 
-def _queries_within(truth: Truth, most: int) -> int:
-    """Number of first queries that together have at most `most` neighbours."""
+def _queries_within(truth: Truth, neighbours: int) -> int:
+    """Number of first queries that together have at most `neighbours` neighbours."""
     _, first = np.unique(truth.accept_ids, return_index=True)
     of = np.searchsorted(truth.accept_offsets, first, side="right") - 1
     queries = len(truth.accept_offsets) - 1
     together = np.cumsum(np.bincount(of, minlength=queries))
-    return int(np.searchsorted(together, most, side="right"))
+    return int(np.searchsorted(together, neighbours, side="right"))

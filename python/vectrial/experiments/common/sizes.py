@@ -5,7 +5,7 @@ from __future__ import annotations
 Size = int | float
 
 
-def checked(sizes: tuple[Size, ...]) -> tuple[Size, ...]:
+def check_sizes(sizes: tuple[Size, ...]) -> tuple[Size, ...]:
     """The sizes, each a share of the rows (a float of at most 1) or a whole number of rows.
 
     Raises:
@@ -18,7 +18,7 @@ def checked(sizes: tuple[Size, ...]) -> tuple[Size, ...]:
     return sizes
 
 
-def resolved(
+def resolve_sizes(
     sizes: tuple[Size, ...], rows: int, *, least: int = 1, whole: bool = True
 ) -> list[int]:
     """Numbers of rows, ascending, without those below `least`. Sizes beyond `rows` are reduced to

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.gate.model import SHARE_OF_FLOOR
-from vectrial.gate.sought import NEIGHBOURS, Sought, answers, look_for, may_be_lost
+from vectrial.gate.row_search import NEIGHBOURS, RowSearch, find_rows, most_lost, search_ids
 from vectrial.model.context import Context
 from vectrial.model.metric import distances, rounding_of
 from vectrial.model.phase import Phase
@@ -27,7 +27,7 @@ _FAR = 4
 _BLOCK = 65_536
 #: Rows that are out of place beyond which no further ones are judged.
 _SHOWN = 100
-#: How many rows are wrong, and what is wrong with them.
+#: Number of faulty rows, and their fault.
 _Fault = tuple[int, str]
 
 
@@ -45,37 +45,37 @@ class Changes:
         self._sorted = context.dataset.ids[self._order]
         self._written: dict[int, Vectors] = {}
         self._deleted: set[int] = set()
-        self._floor = self._demanded()
+        self._floor = self._required_share()
 
-    def created(self, phase: Phase, ids: Ids, vectors: Vectors) -> None:
+    def check_created(self, phase: Phase, ids: Ids, vectors: Vectors) -> None:
         """Check that acknowledged inserts of rows (n,), (n, d) are each found."""
         self._written |= dict(zip(ids.tolist(), vectors, strict=True))
-        if ids.size and _whole(phase):
+        if ids.size and _is_complete(phase):
             sought = self._look_for(ids, vectors)
-            _record(phase, sought.tried, self._missed(sought))
+            _record(phase, sought.tried, self._missing_faults(sought))
 
-    def updated(self, phase: Phase, ids: Ids, vectors: Vectors) -> None:
+    def check_updated(self, phase: Phase, ids: Ids, vectors: Vectors) -> None:
         """Check that rows moved to these vectors are each found there, and not at their old
         place."""
         before = self.vectors(ids)
         self._written |= dict(zip(ids.tolist(), vectors, strict=True))
-        if ids.size and _whole(phase):
+        if ids.size and _is_complete(phase):
             sought = self._look_for(ids, vectors)
-            faults = self._missed(sought)
-            if stale := self._at_old_places(ids, before):
+            faults = self._missing_faults(sought)
+            if stale := self._ids_at_old_places(ids, before):
                 faults.append((len(stale), f"are still found at their old place, as {stale[:3]}"))
             _record(phase, sought.tried, faults)
 
-    def deleted(self, phase: Phase, ids: Ids) -> None:
+    def check_deleted(self, phase: Phase, ids: Ids) -> None:
         """Check that no answer near deleted rows names one of them."""
         near = self.vectors(ids)
         self._deleted |= set(ids.tolist())
-        if not ids.size or not _whole(phase):
+        if not ids.size or not _is_complete(phase):
             return
         rounds = -(-max(_NEAR_DELETED, len(ids)) // len(ids))
         asked = itertools.chain.from_iterable(itertools.repeat(near, rounds))
         seen, done = set[int](), 0
-        for found in answers(self._searcher(), asked, budget_s=BUDGET_S):
+        for found in search_ids(self._searcher(), asked, budget_s=BUDGET_S):
             done += 1
             seen |= self._deleted & set(found.tolist())
         shown = f"are still named by searches, as {sorted(seen)[:3]}"
@@ -94,7 +94,7 @@ class Changes:
                 found[i] = np.nan
         return found
 
-    def _demanded(self) -> float:
+    def _required_share(self) -> float:
         """The share of written rows that searches must find; see `gate.contents`."""
         kind = self._context.store.capabilities.indexes[self._context.index.kind]
         floor = kind.floor(self._context.schema.metric)
@@ -114,9 +114,9 @@ class Changes:
         k = min(context.k, NEIGHBOURS)
         return context.store.searcher(k, kind.nearly_exact(k, **kind.strong_consistency_params))
 
-    def _look_for(self, ids: Ids, vectors: Vectors) -> Sought:
+    def _look_for(self, ids: Ids, vectors: Vectors) -> RowSearch:
         metric = self._context.schema.metric
-        return look_for(
+        return find_rows(
             self._searcher(),
             ids.tolist(),
             vectors,
@@ -127,22 +127,22 @@ class Changes:
             rounding=rounding_of(self._context.store.capabilities.scores[metric]),
         )
 
-    def _missed(self, sought: Sought) -> list[_Fault]:
-        lost = sought.lost
-        if len(lost) <= may_be_lost(sought.tried, self._floor):
+    def _missing_faults(self, search: RowSearch) -> list[_Fault]:
+        lost = search.lost
+        if len(lost) <= most_lost(search.tried, self._floor):
             return []
         return [(len(lost), f"are not found by searches near them, as {lost[:3]}")]
 
-    def _at_old_places(self, ids: Ids, before: Vectors) -> list[int]:
+    def _ids_at_old_places(self, ids: Ids, before: Vectors) -> list[int]:
         """Moved rows that are still found at their old place, though they are far from it."""
         stale = list[int]()
-        found = answers(self._searcher(), before, budget_s=BUDGET_S)
+        found = search_ids(self._searcher(), before, budget_s=BUDGET_S)
         for id_, named, vector in zip(ids.tolist(), found, before, strict=False):
-            if id_ in named and len(stale) < _SHOWN and self._out_of_place(id_, named, vector):
+            if id_ in named and len(stale) < _SHOWN and self._is_out_of_place(id_, named, vector):
                 stale.append(id_)
         return stale
 
-    def _out_of_place(self, id_: int, named: Ids, vector: Vectors) -> bool:
+    def _is_out_of_place(self, id_: int, named: Ids, vector: Vectors) -> bool:
         """True if far more rows are nearer to a vector (d,) than this returned row."""
         metric, dataset = self._context.schema.metric, self._dataset
         own = float(distances(vector, self._written[id_][None], metric)[0])
@@ -152,18 +152,18 @@ class Changes:
         nearer = 0
         for start in range(0, dataset.rows, _BLOCK):
             block = slice(start, start + _BLOCK)
-            still = ~np.isin(dataset.ids[block], self._changed())
+            still = ~np.isin(dataset.ids[block], self._changed_ids())
             far = distances(vector, np.asarray(dataset.vectors[block])[still], metric)
             nearer += int((far < own).sum())
             if nearer > _FAR * len(named):
                 return True
         return False
 
-    def _changed(self) -> Ids:
+    def _changed_ids(self) -> Ids:
         return np.array([*self._written, *self._deleted], dtype=np.int64)
 
 
-def _whole(phase: Phase) -> bool:
+def _is_complete(phase: Phase) -> bool:
     """True if every operation had its effect, read by id; only then are searches checked."""
     whole = not phase.metrics.get("errors") and not phase.metrics.get("ineffective")
     if not whole:

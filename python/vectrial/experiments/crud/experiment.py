@@ -15,9 +15,9 @@ from pydantic import Field
 
 from vectrial._engine import Judge
 from vectrial.experiments.base import Experiment, Target, search_points
-from vectrial.experiments.common.generated_columns import right_answers
+from vectrial.experiments.common.generated_columns import count_right_answers
 from vectrial.experiments.common.visibility import Changes
-from vectrial.gate.model import same_vector
+from vectrial.gate.model import is_same_vector
 from vectrial.model import filters
 from vectrial.model.context import Context, search_params
 from vectrial.model.dataset import Dataset
@@ -25,7 +25,7 @@ from vectrial.model.inputs import Count, PositiveSeconds, Samples
 from vectrial.model.lane import Lane
 from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, Role
-from vectrial.model.refusals import alike
+from vectrial.model.refusals import indistinct_values
 from vectrial.model.schema import FieldType
 from vectrial.model.store import Hits
 from vectrial.model.workload import ClosedLoop
@@ -58,7 +58,7 @@ class TargetRows:
 class Crud(Experiment):
     """Create, read, update, delete, find by condition and find by vector.
 
-    samples: of each operation. max_s: an operation stops after so long, and says so.
+    samples: samples of each operation. max_s: an operation stops after this time, with a note.
     search: search parameters of find by vector (no lists).
     limit: most rows that find by condition asks for.
 
@@ -96,27 +96,27 @@ class Crud(Experiment):
         if can.get:
             yield from self._read(context, rng)
         else:
-            yield _unsupported("read", "get by id")
+            yield _unsupported_phase("read", "get by id")
         yield from self._find_by_condition(context, rng)
         created = _new_rows(context.dataset, self.samples, rng)
         if not can.get:
             for name in ("create", "update", "delete"):
-                yield _unsupported(name, "get by id to verify with")
+                yield _unsupported_phase(name, "get by id to verify with")
             return
         changes = Changes(context)
         if can.inserts_after_build:
             yield from self._create(context, created, changes)
         else:
-            yield _unsupported("create", "insert after the index is built")
+            yield _unsupported_phase("create", "insert after the index is built")
             created = TargetRows(created.ids[:0], None, None)
         if can.upsert:
             yield from self._update(context, rng, changes)
         else:
-            yield _unsupported("update", "upsert")
+            yield _unsupported_phase("update", "upsert")
         if can.delete:
             yield from self._delete(context, created, rng, changes)
         else:
-            yield _unsupported("delete", "delete")
+            yield _unsupported_phase("delete", "delete")
 
     # Each step is reported when it ends; the time of reading back does not count.
 
@@ -124,32 +124,34 @@ class Crud(Experiment):
         rows = rng.integers(0, context.dataset.rows, self.samples)
         wanted = context.dataset.ids[rows]
         if context.lane is Lane.NATIVE:
-            phase, _ = self._sent(context, "read", "get", TargetRows(wanted, None, None))
+            phase, _ = self._send_operation(context, "read", "get", TargetRows(wanted, None, None))
             for name in ("verified", "ineffective"):
                 phase.missing[name] = "a row that did not come is an error; its vector is not read"
             yield phase
             return
-        phase, tables = self._timed(context, "read", lambda i: context.store.get(wanted[i : i + 1]))
+        phase, tables = self._time_operation(
+            context, "read", lambda i: context.store.get(wanted[i : i + 1])
+        )
         yield phase
         kind = context.store.capabilities.indexes[context.index.kind]
         right = sum(
             table is not None
             and ids_of(table).tolist() == [wanted[i]]
-            and same_vector(
+            and is_same_vector(
                 vectors_of(table)[0], context.dataset.vectors[rows[i]], context.schema, kind
             )
             for i, table in enumerate(tables)
         )
-        _verified(phase, right)
+        _record_verified(phase, right)
 
     def _create(self, context: Context, new: TargetRows, changes: Changes) -> Iterator[Phase]:
         before = context.store.count()
         phase, done = self._write(context, "create", new, "insert")
         yield phase
-        _verified(phase, _present(context, new, done))
-        _counted(phase, context, before + done)
+        _record_verified(phase, _count_present(context, new, done))
+        _check_count(phase, context, before + done)
         assert new.vectors is not None
-        changes.created(phase, new.ids[:done], new.vectors[:done])
+        changes.check_created(phase, new.ids[:done], new.vectors[:done])
 
     def _update(
         self, context: Context, rng: np.random.Generator, changes: Changes
@@ -160,9 +162,9 @@ class Crud(Experiment):
         new = TargetRows(dataset.ids[rows], moved.vectors, moved.metadata)
         phase, done = self._write(context, "update", new, "upsert")
         yield phase
-        _verified(phase, _present(context, new, done))
+        _record_verified(phase, _count_present(context, new, done))
         assert new.vectors is not None
-        changes.updated(phase, new.ids[:done], new.vectors[:done])
+        changes.check_updated(phase, new.ids[:done], new.vectors[:done])
 
     def _write(
         self, context: Context, name: str, rows: TargetRows, operation: Literal["insert", "upsert"]
@@ -170,10 +172,12 @@ class Crud(Experiment):
         """Write rows one by one, in requests or batches that are made before the clock starts; also
         returns how many were sent."""
         if context.lane is Lane.NATIVE:
-            return self._sent(context, name, operation, rows)
+            return self._send_operation(context, name, operation, rows)
         write = context.store.insert if operation == "insert" else context.store.upsert
         batches = [rows.batch(context, i) for i in range(len(rows.ids))]
-        phase, results = self._timed(context, name, lambda i: write(batches[i]), len(batches))
+        phase, results = self._time_operation(
+            context, name, lambda i: write(batches[i]), len(batches)
+        )
         return phase, len(results)
 
     def _delete(
@@ -187,24 +191,26 @@ class Crud(Experiment):
         ids = ids[np.isin(ids, context.store.get(ids).column("id").to_numpy())]
         before = context.store.count()
         if context.lane is Lane.NATIVE:
-            phase, done = self._sent(context, "delete", "delete", TargetRows(ids, None, None))
+            phase, done = self._send_operation(
+                context, "delete", "delete", TargetRows(ids, None, None)
+            )
         else:
-            phase, results = self._timed(
+            phase, results = self._time_operation(
                 context, "delete", lambda i: context.store.delete(ids[i : i + 1]), len(ids)
             )
             done = len(results)
         yield phase
         left = context.store.get(ids[:done]).num_rows
-        _verified(phase, done - left)
-        _counted(phase, context, before - done)
-        changes.deleted(phase, ids[:done])
+        _record_verified(phase, done - left)
+        _check_count(phase, context, before - done)
+        changes.check_deleted(phase, ids[:done])
 
     def _find_by_condition(self, context: Context, rng: np.random.Generator) -> Iterator[Phase]:
         chosen = _conditions(context, self.samples, rng)
         if isinstance(chosen, str):
-            yield _unsupported("find_by_condition", chosen)
+            yield _unsupported_phase("find_by_condition", chosen)
             return
-        phase, answers = self._timed(
+        phase, answers = self._time_operation(
             context, "find_by_condition", lambda i: context.store.find(chosen[i], self.limit)
         )
         phase.params = {**phase.params, "limit": self.limit, "column": chosen[0].field}
@@ -214,13 +220,15 @@ class Crud(Experiment):
         yield phase
         held = context.dataset
         assert held.metadata is not None
-        _verified(phase, right_answers(held.ids, held.metadata, chosen, answers, self.limit))
+        _record_verified(
+            phase, count_right_answers(held.ids, held.metadata, chosen, answers, self.limit)
+        )
 
     def _find_by_vector(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         if context.lane is Lane.NATIVE:
             load = ClosedLoop(1, min_s=0.0, max_s=self.max_s)
             phase = dispatch.search(context, point, load, warmup_queries=0, name="find_by_vector")
-            yield _judged(phase)
+            yield _judge(phase)
             return
         queries = context.dataset.queries
         truth = context.truth(context.k, None)
@@ -231,9 +239,9 @@ class Crud(Experiment):
             ids, scores = search(queries[i % len(queries)])
             return ids, scores
 
-        phase, answers = self._timed(context, "find_by_vector", hits)
+        phase, answers = self._time_operation(context, "find_by_vector", hits)
         phase.params = {**phase.params, "k": context.k, **point}
-        yield _judged(phase)
+        yield _judge(phase)
         given = [(i % len(queries), found[0]) for i, found in enumerate(answers) if found]
         if given:
             recalls = [judge.recall(query, ids) for query, ids in given]
@@ -242,7 +250,7 @@ class Crud(Experiment):
             for name in ("recall_mean", "recall_min", "recall_p05"):
                 phase.missing.pop(name, None)
 
-    def _sent(
+    def _send_operation(
         self, context: Context, name: str, operation: str, rows: TargetRows
     ) -> tuple[Phase, int]:
         """Send an operation for each row through the engine; also returns how many were sent."""
@@ -266,7 +274,7 @@ class Crud(Experiment):
             phase.reason = f"stopped after {self.max_s:g} s with {done} of {samples} samples"
         return phase
 
-    def _timed(
+    def _time_operation(
         self, context: Context, name: str, act: Callable[[int], T], samples: int | None = None
     ) -> tuple[Phase, list[T | None]]:
         samples = self.samples if samples is None else samples
@@ -280,13 +288,13 @@ class Crud(Experiment):
         return 0.5 + 6 * min(self.max_s, self.samples * 1e-3)
 
 
-def _judged(phase: Phase) -> Phase:
+def _judge(phase: Phase) -> Phase:
     for name in ("verified", "ineffective"):
         phase.missing[name] = "changes nothing: its answers are judged by their recall"
     return phase
 
 
-def _verified(phase: Phase, right: int) -> None:
+def _record_verified(phase: Phase, right: int) -> None:
     """Record how many of the acknowledged operations had their effect."""
     done = int(phase.metrics["count"] or 0)
     lost = max(0, done - right)
@@ -296,7 +304,7 @@ def _verified(phase: Phase, right: int) -> None:
         phase.reason = f"{lost} of {done} were acknowledged without their effect"
 
 
-def _counted(phase: Phase, context: Context, expected: int) -> None:
+def _check_count(phase: Phase, context: Context, expected: int) -> None:
     """Mark the phase invalid if the store's own count differs from the acknowledged rows."""
     count = context.store.count()
     if count != expected and phase.valid:
@@ -304,7 +312,7 @@ def _counted(phase: Phase, context: Context, expected: int) -> None:
         phase.reason = f"the store counts {count} rows afterwards, expected {expected}"
 
 
-def _unsupported(name: str, what: str) -> Phase:
+def _unsupported_phase(name: str, what: str) -> Phase:
     now = perf_counter_ns()
     phase = Phase(name, now, now)
     phase.missing["latency_p50"] = f"unsupported: {what}"
@@ -322,7 +330,7 @@ def _new_rows(dataset: Dataset, count: int, rng: np.random.Generator) -> TargetR
     return TargetRows(ids, base + noise, metadata)
 
 
-def _present(context: Context, rows: TargetRows, done: int) -> int:
+def _count_present(context: Context, rows: TargetRows, done: int) -> int:
     """Number of rows among the first `done` that read back as they were written."""
     assert rows.vectors is not None
     what = rows.ids[:done], rows.vectors[:done]
@@ -340,7 +348,7 @@ def _conditions(context: Context, samples: int, rng: np.random.Generator) -> lis
     distinct = {
         field.name: len(metadata.column(field.name).unique())
         for field in context.schema.fields
-        if field.type is not FieldType.FLOAT and not alike(can, field)
+        if field.type is not FieldType.FLOAT and not indistinct_values(can, field)
     }
     if not distinct:
         return "the dataset has no column to compare for equality"

@@ -13,7 +13,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     count_cell,
-    plain,
+    plain_cell,
     spread_cell,
 )
 from vectrial.document.charts import store as charts
@@ -79,7 +79,7 @@ def _crud_table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
     rows = []
     for p in points:
         cells = (
-            plain(p.phase.replace("_", " "), note=p.reason or ""),
+            plain_cell(p.phase.replace("_", " "), note=p.reason or ""),
             *(spread_cell(p, f"latency_{name}", "us") for name in ("p50", "p99", "max")),
             *(count_cell(p, name) for name in _COUNTED),
         )

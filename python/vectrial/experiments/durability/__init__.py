@@ -1,1 +1,2 @@
-"""Whether a store keeps what it acknowledged, through kills, power cuts, full disks and pauses."""
+"""The experiment on durability: acknowledged writes through kills, power cuts, full disks,
+pauses."""

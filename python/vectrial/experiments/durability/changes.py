@@ -1,7 +1,7 @@
 """Changes to be made before a fault, and the rows that they write.
 
-The vector of a row follows from its id and its version, so that a row that is found tells which
-version it is, and a vector beside the columns of another version is recognised.
+The vector of a row follows from its id and its version. So a row that is found shows its version,
+and a vector with the columns of another version is recognised.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from vectrial.gate.model import same_vector
+from vectrial.gate.model import is_same_vector
 from vectrial.model.capabilities import Capabilities, IndexKind
 from vectrial.model.dataset import Dataset
 from vectrial.model.schema import Field, FieldType, Schema
@@ -29,10 +29,10 @@ _STEP = 7919
 
 
 @dataclass
-class Rowmaker:
+class RowMaker:
     """Makes rows out of a dataset's vectors, and recognises them.
 
-    history: of each row the versions that were ever asked for.
+    history: for each row, every version that was ever requested.
     """
 
     dataset: Dataset
@@ -75,27 +75,27 @@ class Rowmaker:
             for at, id_ in enumerate(ids_of(table).tolist())
         }
 
-    def _version(self, id_: int, vector: NDArray[np.float32], told: object) -> int:
+    def _version(self, id_: int, vector: NDArray[np.float32], reported: object) -> int:
         written = self.history.get(id_, [])
-        likely = [v for v in written if v == told] or reversed(written)
-        others = (v for v in reversed(written) if v != told)
+        likely = [v for v in written if v == reported] or reversed(written)
+        others = (v for v in reversed(written) if v != reported)
         for version in (*likely, *others):
-            if same_vector(vector, self.vector(id_, version), self.schema, self.kind):
-                return version if told in (None, version) else TORN
+            if is_same_vector(vector, self.vector(id_, version), self.schema, self.kind):
+                return version if reported in (None, version) else TORN
         return FOREIGN
 
 
-def schema_of(dataset: Dataset, can: Capabilities, like: Schema) -> Schema:
+def schema_of(dataset: Dataset, can: Capabilities, schema: Schema) -> Schema:
     """Schema of the vectors, and of a version column if the store supports such columns."""
     columns = (Field(VERSION, FieldType.INT, indexed=False),)
-    return Schema(dataset.dim, like.metric, columns if FieldType.INT in can.field_types else ())
+    return Schema(dataset.dim, schema.metric, columns if FieldType.INT in can.field_types else ())
 
 
 @dataclass
 class Planner:
     """Chooses the changes of each round: `shares` of inserts, updates and deletes.
 
-    version: of the last change. next_id: of the next new row.
+    version: version of the last change. next_id: id of the next new row.
     """
 
     rng: np.random.Generator
@@ -104,14 +104,14 @@ class Planner:
     version: int = 0
     next_id: int = 0
 
-    def first(self, rows: int, maker: Rowmaker) -> ChangeScript:
+    def first_script(self, rows: int, maker: RowMaker) -> ChangeScript:
         """Script that writes the rows that are present before the first fault."""
         batch = max(self.batch_rows, min(rows, 100))
         changes = [self._insert(min(batch, rows - at)) for at in range(0, rows, batch)]
         return _script(changes, maker, 0.0)
 
-    def next(
-        self, live: Sequence[int], count: int, interval_s: float, maker: Rowmaker
+    def next_script(
+        self, live: Sequence[int], count: int, interval_s: float, maker: RowMaker
     ) -> ChangeScript:
         """Script of `count` changes; rows deleted by an earlier change are not touched again.
 
@@ -142,5 +142,5 @@ class Planner:
         return Change(ChangeKind.INSERT, ids, self.version)
 
 
-def _script(changes: Sequence[Change], maker: Rowmaker, interval_s: float) -> ChangeScript:
+def _script(changes: Sequence[Change], maker: RowMaker, interval_s: float) -> ChangeScript:
     return ChangeScript(tuple(changes), tuple(map(maker.rows, changes)), interval_s)

@@ -1,4 +1,4 @@
-"""What is kept through outages: rows inserted, updated and deleted while they come."""
+"""Durability under outages that come while rows are inserted, updated and deleted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vectrial.model.inputs import PositiveSeconds, Seconds
 from vectrial.model.phase import Phase, State
 from vectrial.model.results_schema import MetricName
 
-#: Of this many outages one comes when the window of buffered writes has passed.
+#: One in this many outages comes after the window of buffered writes has passed.
 _LATE = 5
 METRICS = (
     MetricName("outages", "1", None, "outages that came while rows were written", "Outages"),
@@ -121,7 +121,8 @@ class DurabilityExperiment(Experiment):
     disk of the store's own: `data_disk` in [placement]. So does `disk_full`; `out_of_memory` needs
     `server_memory` there, `node_kill` a cluster.
 
-    outages: kinds, each measured for itself. count: of each kind. rows: there before the first.
+    outages: kinds of outages, measured separately. count: outages of each kind. rows: rows that
+    exist before the first.
     rows_per_s: changed, `batch_rows` in one request. least_s, most_s: from the first change of a
     round to the outage. window_s: of buffered writes; unless given, what the store declares.
     """
@@ -180,7 +181,7 @@ class DurabilityExperiment(Experiment):
             series.load(min(self.rows, context.dataset.rows // 2))
             for number in range(self.count):
                 context.progress(number, self.count, f"{outage}: {series.record.broken} broken")
-                series.suffer(late=number % _LATE == _LATE - 1)
+                series.run_outage(late=number % _LATE == _LATE - 1)
                 if series.record.unanswered:
                     break
         phase.ended_ns = perf_counter_ns()

@@ -30,7 +30,7 @@ _NO_DISK = "its files are not on a disk of their own: set data_disk in [placemen
 
 
 class Outage(StrEnum):
-    """What happens to the holder of the rows while they change."""
+    """Kinds of outages of the process that holds the rows, while they change."""
 
     KILL = "kill"
     POWER_CUT = "power_cut"
@@ -40,7 +40,7 @@ class Outage(StrEnum):
     NODE_KILL = "node_kill"
 
 
-#: Those that only a server suffers.
+#: Outages that only a server suffers.
 OF_SERVERS = frozenset({Outage.OUT_OF_MEMORY, Outage.PAUSE, Outage.NODE_KILL})
 
 
@@ -112,7 +112,7 @@ class Holder(ABC):
         return self._store
 
     def _opening(self) -> Opening:
-        """How the store is opened, here and by the writer."""
+        """The opening of the store, used here and by the writer."""
         return replace(opening_of(self.context), schema=self.schema)
 
     def _end_writer(self) -> Sequence[ChangeOutcome]:

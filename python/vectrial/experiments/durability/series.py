@@ -13,7 +13,7 @@ from statistics import median
 import numpy as np
 import pyarrow as pa
 
-from vectrial.experiments.durability.changes import Planner, Rowmaker, schema_of
+from vectrial.experiments.durability.changes import Planner, RowMaker, schema_of
 from vectrial.experiments.durability.holders import Holder, LibraryHolder, Outage, ServerHolder
 from vectrial.model.capabilities import Durability
 from vectrial.model.context import Context
@@ -67,8 +67,8 @@ class WritePace:
 
 
 @dataclass
-class Record:
-    """What came of all outages until now. broken: those after which a promise was broken, or the
+class OutageRecord:
+    """Results of all outages until now. broken: outages after which a promise was broken, or the
     store could not be read. answers_s, whole_s: after each, until something was read, and until
     all that was promised was."""
 
@@ -112,7 +112,7 @@ class Record:
 
 @dataclass(frozen=True)
 class _StoreReading:
-    """What a store holds after an outage. why: it could not be read."""
+    """The rows of a store after an outage. why: reason why they could not be read."""
 
     versions: Mapping[int, int]
     count: int = 0
@@ -124,7 +124,7 @@ class OutageSeries:
 
     def __init__(self, context: Context, outage: Outage, pace: WritePace) -> None:
         self._context, self._outage, self._pace = context, outage, pace
-        self.record = Record()
+        self.record = OutageRecord()
         can = context.store.capabilities
         works = {
             ChangeKind.INSERT: True,
@@ -135,7 +135,7 @@ class OutageSeries:
         shares = {kind: share / sum(held.values()) for kind, share in held.items()}
         self._rng = np.random.default_rng([context.seed, list(Outage).index(outage)])
         schema = schema_of(context.dataset, can, context.schema)
-        self._maker = Rowmaker(context.dataset, schema, can.indexes[context.index.kind])
+        self._maker = RowMaker(context.dataset, schema, can.indexes[context.index.kind])
         self._planner = Planner(self._rng, pace.batch_rows, shares)
         self._ledger = Ledger()
         of = ServerHolder if context.store.kind == "server" else LibraryHolder
@@ -155,13 +155,13 @@ class OutageSeries:
         Raises:
             StoreError: it failed.
         """
-        script = replace(self._planner.first(rows, self._maker), flush=True)
+        script = replace(self._planner.first_script(rows, self._maker), flush=True)
         self._ledger.record(script.changes, self._holder.load(script))
         if self._promise is Durability.BUFFERED:
             time.sleep(self._pace.window_s)
         self._ledger.settle(self._versions(self._holder.store()))
 
-    def suffer(self, *, late: bool) -> None:
+    def run_outage(self, *, late: bool) -> None:
         """Make changes, strike with an outage at a random moment, and check which rows are present.
 
         late: with buffered writes, strike when the window of the first write has passed.
@@ -177,7 +177,7 @@ class OutageSeries:
         elif self._promise is not Durability.SYNCED:
             promised_ns, live = self._flush(live)
         count = pace.requests(lasts_s + _SPARE_S)
-        script = self._planner.next(live, count, pace.interval_s, self._maker)
+        script = self._planner.next_script(live, count, pace.interval_s, self._maker)
         self._holder.begin(script)
         self._holder.pause(lasts_s)
         fault_ns = time.monotonic_ns()
@@ -192,12 +192,12 @@ class OutageSeries:
         elif self._promise is Durability.BUFFERED:
             promised_ns = fault_ns - round(pace.window_s * 1e9)
         self._note(script, outcomes)
-        self._look(fault_ns, promised_ns)
+        self._check_rows(fault_ns, promised_ns)
 
     def _flush(self, live: list[int]) -> tuple[int, list[int]]:
         """Make changes, and flush; returns when the flush was done, and the rows not touched."""
         pace = self._pace
-        script = self._planner.next(
+        script = self._planner.next_script(
             live, pace.requests(_BEFORE_FLUSH_S), pace.interval_s, self._maker
         )
         self._note(script, self._holder.load(replace(script, flush=True)))
@@ -210,7 +210,7 @@ class OutageSeries:
             len(script.changes[one.change].ids) for one in outcomes if not one.error
         )
 
-    def _look(self, fault_ns: int, promised_ns: int | None) -> None:
+    def _check_rows(self, fault_ns: int, promised_ns: int | None) -> None:
         """Read every row. A server is polled until every promised row is present, or until the time
         for that is over."""
         patient = isinstance(self._holder, ServerHolder)
@@ -233,11 +233,11 @@ class OutageSeries:
         record.answers_s.append((answered_ns - fault_ns) / 1e9)
         record.whole_s.append((now_ns - fault_ns) / 1e9)
         record.miscounts += reading.count != len(reading.versions)
-        self._judged(found, broken)
+        self._record_broken(found, broken)
         self._ledger.settle(reading.versions)
-        record.not_found += self._not_found(self._holder.store())
+        record.not_found += self._count_unsearchable(self._holder.store())
 
-    def _judged(self, found: Sequence[BrokenRow], broken: Sequence[BrokenRow]) -> None:
+    def _record_broken(self, found: Sequence[BrokenRow], broken: Sequence[BrokenRow]) -> None:
         self.record.losses.update(tally(found))
         self.record.broken += bool(broken)
         self.record.named += [f"outage {self.record.outages}, {one}" for one in broken]
@@ -265,7 +265,7 @@ class OutageSeries:
         parts = [store.get(ids[at : at + _READ_ROWS]) for at in range(0, len(ids), _READ_ROWS)]
         return self._maker.versions(pa.concat_tables(parts)) if parts else {}
 
-    def _not_found(self, store: Store) -> int:
+    def _count_unsearchable(self, store: Store) -> int:
         """Number of newest rows that are present but not among the neighbours of their own vector,
         with search parameters that make the index nearly exact. Rows are left out if more others
         share their vector than there are neighbours."""

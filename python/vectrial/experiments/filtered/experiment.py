@@ -25,13 +25,13 @@ from vectrial.experiments.base import (
 from vectrial.experiments.common.predicates import (
     DEEPEST,
     PREDICATES,
-    Made,
+    FilterProperties,
+    PredicateColumns,
     Shape,
-    Stated,
     condition,
-    make,
-    shaped,
-    stated,
+    filter_properties,
+    make_columns,
+    shape_filter,
 )
 from vectrial.model.capabilities import Returning
 from vectrial.model.context import Context, Data, fields_of
@@ -103,24 +103,24 @@ _SHEET = Sheet(
 
 class Filtered(Experiment):
     """Search without a filter, and under filters that keep given shares of the rows: with payload
-    indexes on the columns, and without, where a store lets one choose.
+    indexes on the columns, and without, if the store lets one choose.
 
-    selectivities: shares wanted, of each predicate.
-    predicates: "column" is one condition on the dataset's own columns, the one that comes nearest
-        to the share; "independent", "aligned" and "opposed" are on columns made for it, keep
-        exactly the share, and have nothing to do with where the query is, are near it, or far
-        away (see `vectrial.experiments.common.predicates`). Unless given all of them; without
-        "column" where the dataset has none.
-    own: search also under the dataset's own filters, one for each query; unless given, where it
-        has them.
-    payload_index: "on", "off", or both. What is not on the dataset's own columns with indexes is
-        asked of a store of the same kind that is loaded beside.
-    depths: conditions joined to each of `shapes`, which all keep the share `depth_selectivity`;
-        none unless given. shapes: "and", "or", "nested" (and and or in turn).
-    pivots: of aligned and opposed predicates; as many distinct filters has each of the three.
-    checks: queries that are asked once more, untimed, to look at every row of their answers.
-    search: search parameters; lists are grids. clients: of a closed loop, a number or a list.
-    returns: what comes with each row found: "ids", "metadata" or "vectors"; or a list of them.
+    selectivities: shares of the rows that each predicate keeps.
+    predicates: "column" is the condition on one of the dataset's own columns that comes nearest to
+        the share. "independent", "aligned" and "opposed" are conditions on generated columns that
+        keep exactly the share: rows unrelated to the query, near it, or far from it (see
+        `vectrial.experiments.common.predicates`). Default: all of them, but "column" only if the
+        dataset has columns.
+    own: also search under the dataset's own filters, one for each query. Default: if it has them.
+    payload_index: "on", "off", or both. Filters on generated columns, or without indexes, are
+        measured in a second store of the same kind.
+    depths: number of conditions joined to each of `shapes`, which all keep the share
+        `depth_selectivity`; none by default. shapes: "and", "or", "nested" (and and or in turn).
+    pivots: pivots of aligned and opposed predicates; each of the three predicates has this many
+        distinct filters.
+    checks: queries that are sent once more, untimed, to check every row of their answers.
+    search: search parameters; lists are grids. clients: closed-loop clients, a number or a list.
+    returns: parts returned of each row: "ids", "metadata" or "vectors"; or a list of them.
     min_s, max_s: as of search.
     """
 
@@ -157,7 +157,7 @@ class Filtered(Experiment):
 
     @field_validator("depths")
     @classmethod
-    def _deep(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+    def _check_depths(cls, value: tuple[int, ...]) -> tuple[int, ...]:
         if any(not 1 <= depth <= DEEPEST for depth in value):
             raise ValueError(f"expected depths between 1 and {DEEPEST}")
         return value
@@ -186,7 +186,7 @@ class Filtered(Experiment):
         """The predicates on made columns."""
         return tuple(one for one in self.predicates or () if one in PREDICATES)
 
-    def _of_data(self) -> list[float | str]:
+    def _data_conditions(self) -> list[float | str]:
         """Conditions on the dataset's own columns."""
         wanted: list[float | str] = []
         if "column" in (self.predicates or ()):
@@ -202,14 +202,14 @@ class Filtered(Experiment):
         if not target.can.filters:
             raise Unsupported(f"{target.name} has no search under a filter")
         arms = self._arms(target)
-        loaded = [1.0, *(() if arms == ("off",) else self._of_data())]
+        loaded = [1.0, *(() if arms == ("off",) else self._data_conditions())]
         points: list[Mapping[str, Any]] = [
             asked.with_parameters(selectivity=share)
             for share in loaded
             for asked in self._search_points(target)
         ]
         for arm in arms:
-            if self._made_columns or self.depths or (arm == "off" and self._of_data()):
+            if self._made_columns or self.depths or (arm == "off" and self._data_conditions()):
                 points.append({"payload_index": arm})
         return points
 
@@ -226,8 +226,8 @@ class Filtered(Experiment):
         if point.get("payload_index") == "off":
             refuse_unindexed(target.store)
         if "selectivity" in point:
-            refuse_filters_on(target.store, _filtered(point["selectivity"], target.data))
-            missing = _needed(point["selectivity"], target.data) - can.filters
+            refuse_filters_on(target.store, _filterable_columns(point["selectivity"], target.data))
+            missing = _needed_operators(point["selectivity"], target.data) - can.filters
         elif (self._made_columns or self.depths) and FieldType.INT not in can.field_types:
             raise Unsupported(f"{target.name} keeps no integers to make conditions on")
         else:
@@ -245,8 +245,8 @@ class Filtered(Experiment):
             used |= {"and"} if set(self.shapes) - {"or"} else set()
             used |= {"or"} if set(self.shapes) - {"and"} else set()
         if arm == "off":
-            for share in self._of_data():
-                used |= _needed(share, data)
+            for share in self._data_conditions():
+                used |= _needed_operators(share, data)
         return frozenset(used)
 
     def only_reads(self, point: Mapping[str, Any]) -> bool:
@@ -261,10 +261,12 @@ class Filtered(Experiment):
         if "selectivity" in point:
             can = context.store.capabilities.under(context.index.kind)
             arm = "on" if can.payload_index else "fixed"
-            yield from self._searches(context, point, arm, _on_data(context, point["selectivity"]))
+            yield from self._searches(
+                context, point, arm, _data_condition(context, point["selectivity"])
+            )
             return
         arm = str(point["payload_index"])
-        made = make(
+        made = make_columns(
             context.dataset,
             orders=max((*self.depths, int("independent" in self._made_columns))),
             pivots=self.pivots,
@@ -289,31 +291,37 @@ class Filtered(Experiment):
                 for asked in self._search_points(target):
                     yield from self._searches(there, asked, arm, one)
 
-    def _conditions(self, context: Context, made: Made, arm: str) -> Iterator[_Condition]:
+    def _conditions(
+        self, context: Context, columns: PredicateColumns, arm: str
+    ) -> Iterator[_Condition]:
         """The conditions of searches in an arm's store, after the search without a filter."""
-        yield _on_data(context, 1.0)
+        yield _data_condition(context, 1.0)
         if arm == "off":
-            for wanted in self._of_data():
-                yield _on_data(context, wanted)
+            for wanted in self._data_conditions():
+                yield _data_condition(context, wanted)
         for name in self._made_columns:
             for share in self._selectivities:
-                each = PREDICATES[name](made, share)
-                yield _Condition(name, share, each, {"pivots": made.pivots})
+                each = PREDICATES[name](columns, share)
+                yield _Condition(name, share, each, {"pivots": columns.pivots})
         share = self.depth_selectivity
         for shape in dict.fromkeys(self.shapes):
             for depth in sorted(set(self.depths)):
-                where = shaped(made, shape, depth, share)
+                where = shape_filter(columns, shape, depth, share)
                 yield _Condition(shape, share, where, {"depth": depth})
 
     def _searches(
-        self, context: Context, point: OperatingPoint, arm: str, asked: _Condition
+        self, context: Context, point: OperatingPoint, arm: str, condition: _Condition
     ) -> Iterator[SearchLoad]:
         """The searches under a condition. Their answers are checked after they have ended."""
-        where = asked.where
+        where = condition.where
         load = ClosedLoop(int(point["clients"]), min_s=self.min_s, max_s=self.max_s)
-        about = {"predicate": asked.predicate, "selectivity": asked.selectivity, **asked.about}
+        about = {
+            "predicate": condition.predicate,
+            "selectivity": condition.selectivity,
+            **condition.about,
+        }
         about["payload_index"] = arm
-        if asked.predicate == "column" and not isinstance(where, Sequence | None):
+        if condition.predicate == "column" and not isinstance(where, Sequence | None):
             about["filter"] = to_json(where)
         searches = SearchLoad(
             context,
@@ -331,12 +339,12 @@ class Filtered(Experiment):
             return
         answers: dict[int, NDArray[np.int64]] = {}
         try:
-            self._look(context, point, where, answers)
+            self._collect_answers(context, point, where, answers)
         except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
             phase.invalidate(f"answers could not be looked at: {type(error).__name__}: {error}")
-        _state(phase, stated(context.dataset, where, answers), len(answers))
+        _record_filters(phase, filter_properties(context.dataset, where, answers), len(answers))
 
-    def _look(
+    def _collect_answers(
         self,
         context: Context,
         point: OperatingPoint,
@@ -368,7 +376,7 @@ class Filtered(Experiment):
         return 0.0 if "selectivity" in point else 2.0
 
 
-def _needed(selectivity: float | str, data: Data) -> frozenset[str]:
+def _needed_operators(selectivity: float | str, data: Data) -> frozenset[str]:
     """Operators used by filters on the dataset's own columns.
 
     Raises:
@@ -386,7 +394,7 @@ def _needed(selectivity: float | str, data: Data) -> frozenset[str]:
     return frozenset({"range" if numeric else "eq"})
 
 
-def _filtered(selectivity: float | str, data: Data) -> Sequence[Column]:
+def _filterable_columns(selectivity: float | str, data: Data) -> Sequence[Column]:
     """The dataset's own columns that can be filtered."""
     if selectivity == 1.0:
         return ()
@@ -394,7 +402,7 @@ def _filtered(selectivity: float | str, data: Data) -> Sequence[Column]:
     return numeric if numeric and selectivity != OWN else data.schema.fields
 
 
-def _on_data(context: Context, selectivity: float | str) -> _Condition:
+def _data_condition(context: Context, selectivity: float | str) -> _Condition:
     """The condition on the dataset's own columns; no condition at 1."""
     if selectivity == 1.0:
         return _Condition("none", 1.0, None, {})
@@ -408,26 +416,26 @@ def _on_data(context: Context, selectivity: float | str) -> _Condition:
     return _Condition(OWN, OWN, kept, {})
 
 
-def _state(phase: Phase, told: Stated, looked_at: int) -> None:
-    """Record in a phase what its filters were, and whether they held."""
+def _record_filters(phase: Phase, properties: FilterProperties, looked_at: int) -> None:
+    """Record in a phase the properties of its filters, and whether its answers satisfy them."""
     timed, violated = (phase.metrics.get(one) or 0 for one in ("checked_answers", "violations"))
     phase.metrics |= {
         "checked_answers": timed + looked_at,
-        "violations": violated + told.violations if timed + looked_at else None,
+        "violations": violated + properties.violations if timed + looked_at else None,
     }
     if not timed + looked_at:
         phase.missing["violations"] = "no answer was looked at"
     for name, values in (
-        ("selectivity", told.selectivity),
-        ("filter_correlation", told.correlation),
+        ("selectivity", properties.selectivity),
+        ("filter_correlation", properties.correlation),
     ):
         for suffix, of in (("", np.mean), ("_min", np.min), ("_max", np.max)):
             phase.metrics[name + suffix] = float(of(values)) if len(values) else None
             if not len(values):
                 phase.missing[name + suffix] = "every filter keeps all rows, or none"
-    if told.violations:
+    if properties.violations:
         wrong = (
-            f"{told.violations} of {looked_at} answers looked at have rows that the filter does"
-            " not keep"
+            f"{properties.violations} of {looked_at} answers looked at have rows that the filter"
+            " does not keep"
         )
         phase.invalidate(wrong)

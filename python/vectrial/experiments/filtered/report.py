@@ -11,8 +11,8 @@ from vectrial.document.blocks import Figure
 from vectrial.document.charts.theme import (
     NARROW,
     Looks,
-    described,
-    finished,
+    description,
+    finish_chart,
     legend,
     lines_of,
     log_ticks,
@@ -56,7 +56,7 @@ def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -
                 "marks off a line are invalid or failed the gate.",
                 f"{what} against the share of the rows that a filter keeps ({predicate}) on "
                 f"{facet.title}.",
-                _against_share(drawn, metric, looks),
+                _share_chart(drawn, metric, looks),
                 run.ordered(drawn),
             )
             for metric, what in _METRICS.items()
@@ -88,7 +88,7 @@ def _without_filter(members: Sequence[Point], every: Sequence[Point], run: RunDa
     return list(found.values())
 
 
-def _against_share(points: Sequence[Point], metric: str, looks: Looks) -> Any:
+def _share_chart(points: Sequence[Point], metric: str, looks: Looks) -> Any:
     """Chart of recall or QPS against the share of rows that a filter keeps, with a line for each
     series, setting and arm of payload indexes. Hollow marks have no payload index, or do not count.
     """
@@ -116,7 +116,7 @@ def _against_share(points: Sequence[Point], metric: str, looks: Looks) -> Any:
         )
         key = legend(with_legend, width, len(series))
         chart = lines_of(rows, x, y, looks.scales(series), key)
-        return finished(chart, width, round(min(320, max(240, width * 0.45))))
+        return finish_chart(chart, width, round(min(320, max(240, width * 0.45))))
 
     return spec
 
@@ -147,7 +147,7 @@ def _row(point: Point, metric: str, looks: Looks) -> dict[str, Any] | None:
         "ok": point.state == "ok",
         "hollow": arm == _OFF,
         "line": f"{label} {arm} {operating_point(point, without=_SHOWN)}",
-        "description": described(
+        "description": description(
             ("", label),
             ("keeps", f"{share:.4%}"),
             ("columns", indexed),

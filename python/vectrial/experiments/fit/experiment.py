@@ -41,19 +41,18 @@ _SPARE_BYTES = 1 << 30
 #: that is built again has another recall.
 _MARGIN = 0.2
 _PASS_MAX_S = 5.0
-#: Arrivals that the searches have at least, so that their p99 is known; as many as there are
-#: queries, up to so many, so that recall is not that of a few; for these they last so many times
-#: `duration_s` at most.
+#: Least arrivals of the searches, for a known p99; most queries that are all sent once, so that
+#: recall does not depend on a few; and factor by which `duration_s` may grow for that.
 _ARRIVALS, _QUERIES, _LONGER = arrivals_needed(0.99), 1000, 10
 
 
-def _a_size(text: str) -> str:
+def _check_size(text: str) -> str:
     size_bytes(text)
     return text
 
 
 Sizes = Annotated[
-    tuple[Annotated[str, AfterValidator(_a_size)], ...],
+    tuple[Annotated[str, AfterValidator(_check_size)], ...],
     BeforeValidator(as_list),
     Field(min_length=1),
 ]
@@ -68,20 +67,20 @@ class Fit(Experiment):
     """Load a store and search it under limits on memory and processor time, at every combination
     of `memory` and `processors`, each with a server of its own.
 
-    The limits are those of the control group of the server; of a library, that of the measuring
-    process. What holds, and what happens where it does not, is judged by `vectrial.analysis.fit`.
+    The limits apply to the control group of the server; for a library, to that of the measuring
+    process. `vectrial.analysis.fit` judges whether the store held, and how it failed.
 
-    memory: sizes with their units ("512MiB"). processors: of time, 0.5 for a half of one.
-    p99_ms, recall, errors: the requirements of the searches: milliseconds, mean, share of requests.
+    memory: sizes with their units ("512MiB"). processors: processor time, 0.5 for half a processor.
+    p99_ms, recall, errors: requirements of the searches: milliseconds, mean, share of requests.
     search: one operating point (no lists). Unless it names the parameter that trades speed for
         recall, that is set to the least value with a recall a little above `recall`.
     rate: searches per second, on a schedule that does not wait for answers (open loop).
     clients: in place of the schedule, clients that wait for each answer (closed loop).
-    duration_s: of the searches; more where the rate is low.
-    warmup_s: of searches at full speed before them, which do not count: of any store, within the
-        limits, in place of those that a store declares (`Capabilities.warm_up_s`).
-    load_limit_s: a load may take so long, until every row is served by the index.
-    step, purpose: of the search that `vectrial fit` makes.
+    duration_s: seconds of the searches; more where the rate is low.
+    warmup_s: seconds of searches at full speed before them, which do not count: of any store,
+        within the limits, in place of those that a store declares (`Capabilities.warm_up_s`).
+    load_limit_s: longest time of a load, until the index serves every row.
+    step, purpose: place in the search that `vectrial fit` makes.
     """
 
     name: ClassVar[str] = "fit"
@@ -146,7 +145,7 @@ class Fit(Experiment):
         return Limits(float(point["cpus"]), int(point["memory_bytes"]))
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        load = self._offered(context)
+        load = self._search_load(context)
         client = self._rehearsed(context, load)
         yield self._load(context, point, client)
         if client is not None:
@@ -160,17 +159,17 @@ class Fit(Experiment):
         setting = {**point, **parameter.setting}
         if self.warmup_s:
             clients, lasts_s = self.clients or 1, self.warmup_s
-            self._searched(
+            self._search_phase(
                 _sparing(context), setting, ClosedLoop(clients, lasts_s, lasts_s), "warmup"
             )
-        phase = self._searched(context, setting, load, "search")
-        phase.params = {**phase.params, **parameter.named}
+        phase = self._search_phase(context, setting, load, "search")
+        phase.params = {**phase.params, **parameter.name_entry}
         yield phase
         if context.limit_memory is not None:  # the gate has rows of its own
             with suppress(Unsupported):
                 context.limit_memory(psutil.virtual_memory().total)
 
-    def _offered(self, context: Context) -> Load:
+    def _search_load(self, context: Context) -> Load:
         if self.clients is not None:
             return ClosedLoop(self.clients, self.duration_s, self.duration_s)
         queries = len(context.dataset.queries)
@@ -228,11 +227,13 @@ class Fit(Experiment):
         def one_pass() -> Phase:
             setting = {**point, **parameter.setting}
             load = ClosedLoop(1, 0.0, _PASS_MAX_S)
-            return self._searched(_sparing(context), setting, load, "recall")
+            return self._search_phase(_sparing(context), setting, load, "recall")
 
         yield from find_recall(parameter, one_pass, self.recall + _MARGIN * (1 - self.recall))
 
-    def _searched(self, context: Context, point: Mapping[str, Any], load: Load, name: str) -> Phase:
+    def _search_phase(
+        self, context: Context, point: Mapping[str, Any], load: Load, name: str
+    ) -> Phase:
         """Searches under limits, whose figures are not compared with others."""
         phase = dispatch.search(context, point, load, name=name)
         phase.role = None

@@ -24,7 +24,7 @@ from vectrial.model.workload import ClosedLoop, Load, OpenLoop
 from vectrial.workload.answer_log import PhaseAnswers
 from vectrial.workload.python.closed_loop import closed_loop
 from vectrial.workload.python.open_loop import open_loop
-from vectrial.workload.queries import arrivals_of, drawn
+from vectrial.workload.queries import arrivals_of, draw_queries
 
 _PROC = Path("/proc/self")
 #: Seconds of the rehearsal: every client has sent something by then.
@@ -88,7 +88,7 @@ def _rehearse(context: Context, load: Load, one_thread: bool) -> None:
     """Send the load for a second to a searcher that does nothing."""
     truth = context.truth(context.k, None)
     seed = (context.seed, 0)
-    queries = drawn(context.dataset, truth, seed, repeat=False, most=arrivals_of(load))
+    queries = draw_queries(context.dataset, truth, seed, repeat=False, most=arrivals_of(load))
     ids = np.zeros(context.k, np.int64)
     scores = np.zeros(context.k, np.float32)
 

@@ -18,7 +18,7 @@ from vectrial.document.blocks import (
     Table,
     Text,
     absent_cell,
-    plain,
+    plain_cell,
     times_cell,
     value_cell,
 )
@@ -86,19 +86,19 @@ def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list
 def sections_of(run: RunData, fits: Sequence[FitResult], prices: Prices | None) -> list[Section]:
     """The section of these stores; empty if there are none."""
     blocks: list[Block] = []
-    for (dataset, rows, limits), members in _grouped(fits).items():
+    for (dataset, rows, limits), members in _group_fits(fits).items():
         data = f"{dataset}, {formatting.rows(rows)}"
         slug = f"{dataset}-{rows}" + (f"-{len(blocks)}" if blocks else "")
         answers = [one for one in members if any(step.purpose for step in one.steps)]
         if answers:
             notes = tuple(_notes(run, answers, prices))
-            table = tuple(_answer(run, one, prices) for one in answers)
+            table = tuple(_answer_row(run, one, prices) for one in answers)
             title = f"The least machine: {data}; {limits}"
             blocks.append(Table(f"fit-{slug}", title, _columns(prices), table, notes))
-            below = tuple(_below(run, one) for one in answers if one.confirmed)
+            below = tuple(_lower_row(run, one) for one in answers if one.confirmed)
             if below:
                 blocks.append(Table(f"fit-below-{slug}", "Just below it", _BELOW, below))
-        steps = tuple(_step(run, one, step) for one in members for step in one.steps)
+        steps = tuple(_step_row(run, one, step) for one in members for step in one.steps)
         title = f"Every step: {data}; {limits}"
         blocks.append(Table(f"fit-steps-{slug}", title, _STEPS, steps, grouped_by=0))
     said = [f"{run.labels[one.series]}: {text}." for one in fits for text in one.contradictions]
@@ -107,7 +107,7 @@ def sections_of(run: RunData, fits: Sequence[FitResult], prices: Prices | None) 
     return [Section("fit", "The least machine", _LEAD, tuple(blocks))] if blocks else []
 
 
-def _grouped(fits: Sequence[FitResult]) -> dict[tuple[str, int, str], list[FitResult]]:
+def _group_fits(fits: Sequence[FitResult]) -> dict[tuple[str, int, str], list[FitResult]]:
     """Results by data and requirements."""
     found: dict[tuple[str, int, str], list[FitResult]] = {}
     for one in fits:
@@ -124,7 +124,7 @@ def _columns(prices: Prices | None) -> tuple[Column, ...]:
 def _notes(run: RunData, fits: Sequence[FitResult], prices: Prices | None) -> Iterator[str]:
     few = [one for one in fits if 0 < len(one.confirmed) < LEAST_REPEATS]
     if few:
-        who = formatting.joined([run.labels[one.series] for one in few])
+        who = formatting.list_in_words([run.labels[one.series] for one in few])
         yield f"Fewer than {LEAST_REPEATS} steps confirmed {who}: no interval."
     if prices is not None:
         yield (
@@ -133,42 +133,44 @@ def _notes(run: RunData, fits: Sequence[FitResult], prices: Prices | None) -> It
         )
 
 
-def _answer(run: RunData, one: FitResult, prices: Prices | None) -> Row:
-    if one.memory_bytes is None or one.cpus is None:
+def _answer_row(run: RunData, fit: FitResult, prices: Prices | None) -> Row:
+    if fit.memory_bytes is None or fit.cpus is None:
         columns = len(_columns(prices))
-        cells = [plain(run.labels[one.series]), *[absent_cell(one.reason)] * (columns - 1)]
-        return Row(tuple(cells), "invalid", one.series)
-    store = one.memory_bytes if one.store_bytes is None else one.store_bytes
+        cells = [plain_cell(run.labels[fit.series]), *[absent_cell(fit.reason)] * (columns - 1)]
+        return Row(tuple(cells), "invalid", fit.series)
+    store = fit.memory_bytes if fit.store_bytes is None else fit.store_bytes
     cells = [
-        plain(run.labels[one.series]),
-        plain(one.memory_bytes, formatting.size(one.memory_bytes), _at_most(one.below_memory)),
-        _part(one, one.process_bytes),
-        _part(one, one.store_bytes),
-        times_cell(store / one.raw_bytes),
-        plain(one.cpus, f"{one.cpus:g}", _at_most(one.below_cpus)),
-        _spread(one, "qps", "1/s"),
-        _spread(one, "latency_p99", "us"),
-        _spread(one, "recall_mean", "1"),
-        _errors(one),
-        _spread(one, "ready_s", "s"),
-        plain(formatting.params(one.setting) if one.setting else formatting.NOTHING),
-        _spread(one, "empty_rss_bytes", "B"),
-        _client(one),
-        plain(len(one.confirmed)),
+        plain_cell(run.labels[fit.series]),
+        plain_cell(
+            fit.memory_bytes, formatting.size(fit.memory_bytes), _bound_note(fit.below_memory)
+        ),
+        _part(fit, fit.process_bytes),
+        _part(fit, fit.store_bytes),
+        times_cell(store / fit.raw_bytes),
+        plain_cell(fit.cpus, f"{fit.cpus:g}", _bound_note(fit.below_cpus)),
+        _spread(fit, "qps", "1/s"),
+        _spread(fit, "latency_p99", "us"),
+        _spread(fit, "recall_mean", "1"),
+        _errors(fit),
+        _spread(fit, "ready_s", "s"),
+        plain_cell(formatting.params(fit.setting) if fit.setting else formatting.NOTHING),
+        _spread(fit, "empty_rss_bytes", "B"),
+        _client(fit),
+        plain_cell(len(fit.confirmed)),
     ]
     if prices is not None:
-        month = one.per_month(prices)
-        cells.append(plain(month, formatting.NOTHING if month is None else f"{month:,.2f}"))
-    return Row(tuple(cells), series=one.series)
+        month = fit.per_month(prices)
+        cells.append(plain_cell(month, formatting.NOTHING if month is None else f"{month:,.2f}"))
+    return Row(tuple(cells), series=fit.series)
 
 
-def _at_most(below: FitStep | None) -> str:
+def _bound_note(below: FitStep | None) -> str:
     """A footnote if no lower limit failed, otherwise empty."""
     return "" if below is not None else "at most: no lower limit failed"
 
 
-def _spread(one: FitResult, metric: str, unit: str) -> Cell:
-    spread = one.spread(metric)
+def _spread(fit: FitResult, metric: str, unit: str) -> Cell:
+    spread = fit.spread(metric)
     if spread is None:
         return absent_cell("not known in every step that confirmed")
     show = formatting.recall if formatting.is_recall(metric) else None
@@ -178,7 +180,7 @@ def _spread(one: FitResult, metric: str, unit: str) -> Cell:
 def _part(one: FitResult, value: float | None) -> Cell:
     """A part of the least memory of a library."""
     if value is not None:
-        return plain(value, formatting.size(int(value)))
+        return plain_cell(value, formatting.size(int(value)))
     embedded = one.series.lane == Lane.EMBEDDED
     return absent_cell("not measured in this run" if embedded else _APART)
 
@@ -188,45 +190,45 @@ def _client(one: FitResult) -> Cell:
     return _part(one, None) if spread is None else value_cell(spread, "B")
 
 
-def _errors(one: FitResult) -> Cell:
-    total = int(sum(step.figure("errors") or 0.0 for step in one.confirmed))
-    return plain(total, f"{total:,}")
+def _errors(fit: FitResult) -> Cell:
+    total = int(sum(step.figure("errors") or 0.0 for step in fit.confirmed))
+    return plain_cell(total, f"{total:,}")
 
 
-def _below(run: RunData, one: FitResult) -> Row:
-    memory, cpus = one.below_memory, one.below_cpus
+def _lower_row(run: RunData, fit: FitResult) -> Row:
+    memory, cpus = fit.below_memory, fit.below_cpus
     cells = (
-        plain(run.labels[one.series]),
-        _fate(memory, "" if memory is None else formatting.size(memory.memory_bytes)),
-        _fate(cpus, "" if cpus is None else fitting.processors(cpus.cpus)),
+        plain_cell(run.labels[fit.series]),
+        _failure_cell(memory, "" if memory is None else formatting.size(memory.memory_bytes)),
+        _failure_cell(cpus, "" if cpus is None else fitting.processors(cpus.cpus)),
     )
-    return Row(cells, series=one.series)
+    return Row(cells, series=fit.series)
 
 
-def _fate(step: FitStep | None, limit: str) -> Cell:
+def _failure_cell(step: FitStep | None, limit: str) -> Cell:
     if step is None:
         return absent_cell("no lower limit failed")
-    return plain(f"{limit}: {step.verdict}")
+    return plain_cell(f"{limit}: {step.verdict}")
 
 
-def _step(run: RunData, one: FitResult, step: FitStep) -> Row:
+def _step_row(run: RunData, fit: FitResult, step: FitStep) -> Row:
     peak = step.peak_bytes
     cells = (
-        plain(run.labels[one.series]),
-        plain(step.number),
-        plain(step.purpose or formatting.NOTHING),
-        plain(step.memory_bytes, formatting.size(step.memory_bytes)),
-        plain(step.cpus, f"{step.cpus:g}"),
-        plain(str(step.verdict.outcome)),
-        plain(step.verdict.why or formatting.NOTHING),
+        plain_cell(run.labels[fit.series]),
+        plain_cell(step.number),
+        plain_cell(step.purpose or formatting.NOTHING),
+        plain_cell(step.memory_bytes, formatting.size(step.memory_bytes)),
+        plain_cell(step.cpus, f"{step.cpus:g}"),
+        plain_cell(str(step.verdict.outcome)),
+        plain_cell(step.verdict.why or formatting.NOTHING),
         _figure(step, "ready_s", "s"),
         _figure(step, "qps", "1/s"),
         _figure(step, "latency_p99", "us"),
         _figure(step, "recall_mean", "1"),
         _figure(step, "errors", "1"),
-        plain(peak, formatting.NOTHING if peak is None else formatting.size(peak)),
+        plain_cell(peak, formatting.NOTHING if peak is None else formatting.size(peak)),
     )
-    return Row(cells, series=one.series)
+    return Row(cells, series=fit.series)
 
 
 def _figure(step: FitStep, metric: str, unit: str) -> Cell:

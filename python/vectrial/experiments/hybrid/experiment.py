@@ -30,11 +30,11 @@ from vectrial.model.phase import Phase
 from vectrial.model.schema import Field as Column
 from vectrial.model.schema import FieldType, Schema
 from vectrial.model.workload import ClosedLoop
-from vectrial.workload.search import HybridQuestions, SearchLoad
+from vectrial.workload.search import HybridQueries, SearchLoad
 
 #: Rows whose texts must find some row before anything is timed.
 _PROBES = 20
-#: What a weight has that was measured.
+#: Metrics of a weight that was measured.
 _FIGURES = ("qps", "latency_p50", "latency_p95", "latency_p99", "fusion_agreement", "ndcg")
 _EVEN = "it weighs both rankings alike at any α between 0 and 1"
 
@@ -52,7 +52,7 @@ class HybridSearch(Experiment):
     queries: rows taken out, at most. search: search parameters; lists are grids.
     sizes: fractions of the rows (at most 1), or numbers of rows, each measured for itself, and all
         of them as well; unless given, all alone. Rows that are taken out are counted among them.
-    clients: of the closed loop. min_s, max_s, warmup_queries: as of search, at each α.
+    clients: closed-loop clients. min_s, max_s, warmup_queries: as in `search`, at each α.
     """
 
     name: ClassVar[str] = "hybrid"
@@ -88,13 +88,13 @@ class HybridSearch(Experiment):
 
     @field_validator("alphas")
     @classmethod
-    def _once(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+    def _check_distinct(cls, value: tuple[float, ...]) -> tuple[float, ...]:
         return tuple(sorted(set(value)))
 
     @field_validator("sizes")
     @classmethod
     def _sizes(cls, value: tuple[int | float, ...] | None) -> tuple[int | float, ...] | None:
-        return None if value is None else sizes.checked(value)
+        return None if value is None else sizes.check_sizes(value)
 
     def points(self, target: Target) -> list[OperatingPoint]:
         can = target.can
@@ -110,7 +110,7 @@ class HybridSearch(Experiment):
         points = search_points(target, self.search)
         if self.sizes is None:
             return points
-        each = sizes.resolved(self.sizes, target.data.rows)
+        each = sizes.resolve_sizes(self.sizes, target.data.rows)
         return [point.with_parameters(rows=size) for size in each for point in points]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
@@ -138,7 +138,7 @@ class HybridSearch(Experiment):
         k = context.k
         candidates = can.candidates(self.candidates, k)
         context.progress(0, 1, "hybrid: taking out queries")
-        task = hybrid_truth.task(
+        task = hybrid_truth.make_task(
             context.dataset, self.text, self.related, self.queries, context.seed
         )
         context.progress(0, 1, "hybrid: the exact fusion")
@@ -149,12 +149,12 @@ class HybridSearch(Experiment):
                 remedy="alphas = [0.0, 0.5, 1.0], or some of them",
             )
         blends = [Blend(task.field, alpha, fusion, candidates) for alpha in alphas]
-        every = hybrid_truth.exact(task, k, blends, whole_text=can.whole_text)
+        every = hybrid_truth.exact_fusions(task, k, blends, whole_text=can.whole_text)
         column = Column(task.field, FieldType.STRING, indexed=False, text=True)
         schema = Schema(context.schema.dim, context.schema.metric, (column,))
         with context.second_store("hybrid") as store:
             held = replace(context, store=store, dataset=task.dataset, schema=schema)
-            generated_columns.fill(held, store, task.dataset, schema)
+            generated_columns.load_collection(held, store, task.dataset, schema)
             _check_text(held, point, Blend(task.field, 0.0, fusion, candidates))
             for blend, exact in zip(blends, every, strict=True):
                 load = self._load(held, point, task, exact, blend)
@@ -162,14 +162,14 @@ class HybridSearch(Experiment):
                 _judge_by_fusion(load.phase, exact)
         for alpha in self.alphas:
             if not can.weighs(alpha):
-                yield _not_weighed(Blend(task.field, alpha, fusion, candidates), _EVEN)
+                yield _unsupported_weight_phase(Blend(task.field, alpha, fusion, candidates), _EVEN)
 
     def _load(
         self,
         context: Context,
         point: Mapping[str, Any],
         task: hybrid_truth.HybridTruthTask,
-        exact: hybrid_truth.Exact,
+        exact: hybrid_truth.ExactFusion,
         blend: Blend,
     ) -> SearchLoad:
         return SearchLoad(
@@ -185,7 +185,7 @@ class HybridSearch(Experiment):
                 "related": self.related or "",
                 "asked": len(task.texts),
             },
-            hybrid=HybridQuestions(blend, task.texts, exact.truth, exact.judgments),
+            hybrid=HybridQueries(blend, task.texts, exact.truth, exact.judgments),
         )
 
     def estimate_s(self, rows: int, dim: int, point: Mapping[str, Any]) -> float:
@@ -193,7 +193,7 @@ class HybridSearch(Experiment):
         return 2.0 + self.queries * rows * 2e-9 * dim + len(self.alphas) * self.min_s * 1.5
 
 
-def _judge_by_fusion(phase: Phase, exact: hybrid_truth.Exact) -> None:
+def _judge_by_fusion(phase: Phase, exact: hybrid_truth.ExactFusion) -> None:
     """Name the figures of a phase after what its answers were judged by: the exact fusion, and not
     the nearest neighbours."""
     phase.metrics["fusion_agreement"] = phase.metrics.pop("recall_mean", None)
@@ -210,7 +210,7 @@ def _judge_by_fusion(phase: Phase, exact: hybrid_truth.Exact) -> None:
             phase.missing[name] = why
 
 
-def _not_weighed(blend: Blend, why: str) -> Phase:
+def _unsupported_weight_phase(blend: Blend, why: str) -> Phase:
     """Phase without figures for a requested weight that the store lacks, with the reason."""
     now = time.perf_counter_ns()
     params = {"alpha": blend.alpha, "fusion": str(blend.fusion), "text": blend.field}

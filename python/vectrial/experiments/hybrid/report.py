@@ -13,7 +13,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     count_cell,
-    plain,
+    plain_cell,
     spread_cell,
 )
 from vectrial.document.charts import search as charts_search
@@ -59,7 +59,7 @@ def _figure(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -
         f"99th percentile against the weight of the vector: {facet.title}",
         "At α = 1 and 0 one side alone is asked.",
         f"99th percentile of latency against α on {facet.title}.",
-        charts_search.against_alpha(points, "latency_p99", looks),
+        charts_search.chart_by_alpha(points, "latency_p99", looks),
         run.ordered(points),
     )
 
@@ -80,12 +80,12 @@ def _table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
             run,
             p,
             (
-                plain(str(p.params.get("fusion", "")).replace("_", " ")),
-                plain(p.params["alpha"], f"{p.params['alpha']:g}", p.reason or ""),
+                plain_cell(str(p.params.get("fusion", "")).replace("_", " ")),
+                plain_cell(p.params["alpha"], f"{p.params['alpha']:g}", p.reason or ""),
                 *(spread_cell(p, column.key, column.unit) for column in _COLUMNS),
                 count_cell(p, "errors"),
-                plain(str(p.params.get("related", ""))),
-                plain(str(p.params.get("text", ""))),
+                plain_cell(str(p.params.get("related", ""))),
+                plain_cell(str(p.params.get("text", ""))),
             ),
         )
         for p in sorted(points, key=lambda p: run.labels[p.series])

@@ -13,12 +13,12 @@ from pydantic import Field, field_validator, model_validator
 
 from vectrial._engine import Recorder
 from vectrial.document.sheet import STEPS, Sheet, metric
-from vectrial.experiments.base import Experiment, Numbers, Target, looking_for, refuse_library
+from vectrial.experiments.base import Experiment, Numbers, Target, refuse_library, row_searcher
 from vectrial.experiments.common import generated_columns
-from vectrial.experiments.common.disk_usage import settled
+from vectrial.experiments.common.disk_usage import settled_phase
 from vectrial.experiments.common.payload_arms import PAIRS, load_arm, overhead, own_columns
-from vectrial.experiments.common.readiness import cold_searches, finishing
-from vectrial.experiments.common.sizes import Size, checked, resolved
+from vectrial.experiments.common.readiness import cold_searches, finish_steps
+from vectrial.experiments.common.sizes import Size, check_sizes, resolve_sizes
 from vectrial.model.context import Context, Data
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.inputs import Count, PositiveSeconds, Seconds
@@ -122,10 +122,10 @@ class Ingest(Experiment):
     columns: Literal["generated", "own"] = "generated"
     rounds: int = Field(default=1, ge=1, le=20)
 
-    _sizes = field_validator("checkpoints")(checked)
+    _sizes = field_validator("checkpoints")(check_sizes)
 
     @model_validator(mode="after")
-    def _of_one_kind(self) -> Self:
+    def _check_kind(self) -> Self:
         if self.payload_index is None:
             only = ["fields", "columns", "rounds"]
             self._refuse_set(only, "applies to loads with `payload_index` only")
@@ -148,7 +148,7 @@ class Ingest(Experiment):
         own = {} if self.batch_rows is None else {"batch_rows": self.batch_rows}
         return [
             {"rows": size, "concurrency": clients, **own}
-            for size in resolved(self.checkpoints, rows)
+            for size in resolve_sizes(self.checkpoints, rows)
             for clients in dict.fromkeys(self.concurrency)
             if size > self.probes
         ]
@@ -184,7 +184,7 @@ class Ingest(Experiment):
         freshness = self._freshness(context, bulk_rows)
         yield freshness
         parts, steps = [load, freshness], list[bulk.Step]()
-        for step in finishing(context, {}):
+        for step in finish_steps(context, {}):
             steps.append(step)
             phase = Phase(step.name, step.started_ns, step.ended_ns)
             phase.metrics[f"{step.name}_s"] = step.seconds
@@ -216,7 +216,7 @@ class Ingest(Experiment):
             for phase in (*parts, total, cold):  # each is of the rows that were acknowledged
                 phase.invalidate(fault)
         if self.settle_s is not None and store.capabilities.persistent:
-            yield settled(context, self.settle_s)
+            yield settled_phase(context, self.settle_s)
 
     def _freshness(self, context: Context, first: int) -> Phase:
         """Insert the last rows one by one; search for each until an answer contains it."""
@@ -251,7 +251,7 @@ class Ingest(Experiment):
         vector, wanted = dataset.vectors[row], int(dataset.ids[row])
         while True:
             try:
-                found, _ = looking_for(store, context, {})(vector)
+                found, _ = row_searcher(store, context, {})(vector)
             except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
                 return f"not searchable before the index is built: {error}"
             now = perf_counter_ns()
@@ -290,7 +290,7 @@ class PayloadIngest(Ingest):
         rows, default = target.data.rows, type(self).model_fields["checkpoints"].default
         if self.checkpoints == default:
             return [{"rows": rows}]
-        return [{"rows": size} for size in resolved(self.checkpoints, rows, whole=False)]
+        return [{"rows": size} for size in resolve_sizes(self.checkpoints, rows, whole=False)]
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         Experiment.check_point(self, target, point)

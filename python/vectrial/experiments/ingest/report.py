@@ -16,7 +16,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     count_cell,
-    plain,
+    plain_cell,
     spread_cell,
 )
 from vectrial.document.charts import store as charts
@@ -62,7 +62,7 @@ def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list
         totals = [p for p in members if p.role == Role.LOAD]
         phases: dict[tuple[object, ...], dict[str, Point]] = defaultdict(dict)
         for p in members:
-            phases[_same_load(p)][p.phase] = p
+            phases[_load_key(p)][p.phase] = p
         if not totals:
             continue
         least = min(map(_clients, totals))
@@ -90,7 +90,7 @@ def _with_dataset_rows(points: Sequence[Point]) -> list[Point]:
     ]
 
 
-def _same_load(point: Point) -> tuple[object, ...]:
+def _load_key(point: Point) -> tuple[object, ...]:
     how = [point.params.get(name) for name in ("concurrency", "batch_rows", "durability")]
     return point.series, formatting.params(point.index_params), loaded_rows(point), *how
 
@@ -99,7 +99,7 @@ def _clients(point: Point) -> int:
     return int(point.params.get("concurrency", 1))
 
 
-def largest(points: Sequence[Point]) -> list[Point]:
+def largest_loads(points: Sequence[Point]) -> list[Point]:
     """The point with the most rows of each series and index."""
     best: dict[tuple[object, ...], Point] = {}
     for p in points:
@@ -110,16 +110,16 @@ def largest(points: Sequence[Point]) -> list[Point]:
 
 
 def _ingest_figures(run: RunData, facet: Facet, totals: list[Point], looks: Looks) -> list[Figure]:
-    whole = sorted(largest(totals), key=lambda p: p.value("ready_s") or 0)
+    whole = sorted(largest_loads(totals), key=lambda p: p.value("ready_s") or 0)
     figures = [
         Figure(
             f"loading-steps-{facet.slug}",
             f"Until every row is served: {facet.title}",
             "Load, flush, build, wait and the first search of the largest checkpoint, one after "
             "the other; median of the repeats."
-            + (" Stores that failed the gate are marked ✗." if _any_bad(whole) else ""),
+            + (" Stores that failed the gate are marked ✗." if _has_failures(whole) else ""),
             f"Seconds per step of loading on {facet.title}.",
-            charts.ingest_steps(whole, _marked(run, whole)),
+            charts.ingest_steps(whole, _failure_marks(run, whole)),
         )
     ]
     if len({loaded_rows(p) for p in totals}) > 1:
@@ -138,11 +138,11 @@ def _ingest_figures(run: RunData, facet: Facet, totals: list[Point], looks: Look
     return figures
 
 
-def _any_bad(points: Sequence[Point]) -> bool:
+def _has_failures(points: Sequence[Point]) -> bool:
     return any(p.state != "ok" for p in points)
 
 
-def _marked(run: RunData, points: Sequence[Point]) -> list[str]:
+def _failure_marks(run: RunData, points: Sequence[Point]) -> list[str]:
     names = names_of(run, points)
     return [n if p.state == "ok" else f"✗ {n}" for n, p in zip(names, points, strict=True)]
 
@@ -157,22 +157,22 @@ def _ingest_table(
     for p in sorted(
         totals, key=lambda p: (loaded_rows(p), p.state == "wrong", p.value("ready_s") or 0)
     ):
-        own = phases[_same_load(p)]
+        own = phases[_load_key(p)]
         cells = (
-            plain(loaded_rows(p), f"{loaded_rows(p):,}", remark(p)),
-            plain(_clients(p)),
-            plain(p.params.get("batch_rows", formatting.NOTHING)),
-            plain(_durability(run, p)),
-            _either(own, "rows_per_s", "1"),
-            _either(own, "mb_per_s", "1"),
+            plain_cell(loaded_rows(p), f"{loaded_rows(p):,}", remark(p)),
+            plain_cell(_clients(p)),
+            plain_cell(p.params.get("batch_rows", formatting.NOTHING)),
+            plain_cell(_durability(run, p)),
+            _cell_of_either(own, "rows_per_s", "1"),
+            _cell_of_either(own, "mb_per_s", "1"),
             *(spread_cell(own.get("load"), name, "us") for name in ("latency_p50", "latency_p99")),
             count_cell(own["load"], "errors") if "load" in own else Cell(formatting.NOTHING),
             spread_cell(own.get("load"), "cpu_s", "s"),
-            *(_either(own, f"{step}_s", "s") for step in (*charts.STEPS, "ready")),
-            _either(own, "probing_s", "s"),
-            _either(own, "ready_rows_per_s", "1"),
-            _either(own, "time_to_searchable", "us"),
-            *(_either(own, f"cold_{name}", "us") for name in ("first", "p50", "max")),
+            *(_cell_of_either(own, f"{step}_s", "s") for step in (*charts.STEPS, "ready")),
+            _cell_of_either(own, "probing_s", "s"),
+            _cell_of_either(own, "ready_rows_per_s", "1"),
+            _cell_of_either(own, "time_to_searchable", "us"),
+            *(_cell_of_either(own, f"cold_{name}", "us") for name in ("first", "p50", "max")),
         )
         rows.append(store_row(run, p, cells))
     known = _readiness_checks(run, facet)
@@ -183,7 +183,7 @@ def _ingest_table(
     return Table(f"loading-{facet.slug}", title, _INGEST, tuple(rows), notes, grouped_by=1)
 
 
-#: What the column of what writes are means.
+#: Footnote on the column with the durability of writes.
 _DURABILITY = (
     "What has become of a write when it is acknowledged is declared by the store's settings. It is "
     "tried where the experiment durability had outages, and read every row afterwards."
@@ -197,7 +197,7 @@ def _durability(run: RunData, load: Point) -> str:
         return formatting.NOTHING
     tried = [
         p
-        for p in run.phases_named("outages")
+        for p in run.points_named("outages")
         if (p.series.store, p.series.index_kind) == (load.series.store, load.series.index_kind)
         and p.params.get("durability") == asked
     ]
@@ -214,13 +214,15 @@ def _durability(run: RunData, load: Point) -> str:
 def _readiness_checks(run: RunData, facet: Facet) -> str:
     """Signal by which each store's wait ended; stores with the same signal are listed together."""
     said: dict[str, dict[str, None]] = defaultdict(dict)
-    for p in run.phases_named("wait"):
+    for p in run.points_named("wait"):
         if p.dataset == facet.dataset and "known_by" in p.params:
             said[str(p.params["known_by"])][run.labels[p.series]] = None
-    return "; ".join(f"{how} ({formatting.joined(list(names))})" for how, names in said.items())
+    return "; ".join(
+        f"{how} ({formatting.list_in_words(list(names))})" for how, names in said.items()
+    )
 
 
-def _either(own: dict[str, Point], metric: str, unit: str) -> Cell:
+def _cell_of_either(own: dict[str, Point], metric: str, unit: str) -> Cell:
     """A metric from the totals, or from the phase that measured it."""
     holders = [p for p in own.values() if any(metric in phase.metrics for phase in p.phases)]
     holders.sort(key=lambda p: (p.spread(metric) is None, p.role != Role.LOAD))

@@ -11,7 +11,13 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from vectrial.document.sheet import Sheet, metric
-from vectrial.experiments.base import Experiment, Target, as_list, search_points, seeing_writes
+from vectrial.experiments.base import (
+    Experiment,
+    Target,
+    as_list,
+    point_with_fresh_reads,
+    search_points,
+)
 from vectrial.experiments.common.live_set import RecallBounds, judge
 from vectrial.experiments.common.mixed_open_loop import (
     DELETE,
@@ -22,7 +28,7 @@ from vectrial.experiments.common.mixed_open_loop import (
     OperationScript,
 )
 from vectrial.experiments.node_loss import timeline
-from vectrial.experiments.node_loss.loss import Loss, Writes, wait_settled
+from vectrial.experiments.node_loss.loss import FaultSchedule, Writes, wait_settled
 from vectrial.experiments.node_loss.timeline import RequestLog
 from vectrial.model.context import Context, search_params
 from vectrial.model.errors import Unsupported
@@ -33,7 +39,7 @@ from vectrial.model.operating_point import OperatingPoint
 from vectrial.model.phase import Phase, Role
 from vectrial.model.results_schema import MetricName
 from vectrial.workload.record import phase_of_outcome
-from vectrial.workload.streams import Streamed, by_engine
+from vectrial.workload.streams import StreamsOutcome, send_by_engine
 
 Faults = Annotated[tuple[Fault, ...], BeforeValidator(as_list), Field(min_length=1)]
 
@@ -82,7 +88,7 @@ METRICS = (
     ),
 )  # fmt: skip
 
-#: By name.
+#: The experiment's own metrics by name.
 OWN = {metric.name: metric for metric in METRICS}
 
 _SHEET = Sheet(
@@ -192,7 +198,7 @@ class NodeLoss(Experiment):
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         assert context.address is not None, "it has nodes"
         assert context.strike is not None, "it has nodes"
-        point = seeing_writes(context, point)
+        point = point_with_fresh_reads(context, point)
         duration_s = self.before_s + self.lost_s + self.after_s
         rates = {str(kind): rate for kind, rate in self.rates.items()}
         script = OperationScript(
@@ -201,10 +207,12 @@ class NodeLoss(Experiment):
             context.seed,
         )
         number = (self.node or len(context.address.nodes)) - 1
-        loss = Loss(context.strike, number, Fault(point["fault"]), self.before_s, self.lost_s)
+        loss = FaultSchedule(
+            context.strike, number, Fault(point["fault"]), self.before_s, self.lost_s
+        )
         load_1m, store = os.getloadavg()[0], context.store
         try:
-            streamed = by_engine(
+            streamed = send_by_engine(
                 store.native_search(context.k, search_params(context, point)),
                 store.native_rows(),
                 script.streams,
@@ -259,9 +267,11 @@ class NodeLoss(Experiment):
         loss_phase.unsampled = "it is the time of other phases"
         _add_aftermath(loss_phase, settled, why, agreed_s, _writes(context, script, streamed))
         yield loss_phase
-        yield from self._seconds(requests, (started_ns, at_s), duration_s, {**point, **shared})
+        yield from self._second_phases(
+            requests, (started_ns, at_s), duration_s, {**point, **shared}
+        )
 
-    def _seconds(
+    def _second_phases(
         self,
         requests: RequestLog,
         origin: tuple[int, float],
@@ -295,7 +305,7 @@ class NodeLoss(Experiment):
             yield phase
 
 
-def _writes(context: Context, script: OperationScript, streamed: Streamed) -> Writes:
+def _writes(context: Context, script: OperationScript, streamed: StreamsOutcome) -> Writes:
     """The acknowledged writes, and the possible numbers of rows."""
     acknowledged = {kind: np.zeros(0, np.int64) for kind in (INSERT, DELETE)}
     unknown = dict.fromkeys(acknowledged, 0)
@@ -311,7 +321,7 @@ def _writes(context: Context, script: OperationScript, streamed: Streamed) -> Wr
 
 
 def _requests(
-    context: Context, script: OperationScript, streamed: Streamed, at_s: float
+    context: Context, script: OperationScript, streamed: StreamsOutcome, at_s: float
 ) -> RequestLog:
     """Log of every request, with times relative to the loss, and with searches judged."""
     sent, done, failed, short, recall = [], [], [], [], []

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from vectrial.model.context import Context
 from vectrial.model.errors import Unsupported
-from vectrial.model.faults import Fault, Struck
+from vectrial.model.faults import Fault, FaultEvent
 from vectrial.model.store import Store
 from vectrial.workload.python.sdk_process import opening_of
 from vectrial.workload.python.timed import describe
@@ -24,7 +24,7 @@ _POLL_S, _SETTLE_POLL_S = 0.02, 0.5
 _IDS = 1_000
 
 
-class Loss:
+class FaultSchedule:
     """Makes the fault and ends it, in a thread of its own, at set times of the load.
 
     Args:
@@ -34,7 +34,7 @@ class Loss:
 
     def __init__(
         self,
-        strike: Callable[[int, Fault, bool], Struck],
+        strike: Callable[[int, Fault, bool], FaultEvent],
         number: int,
         fault: Fault,
         at_s: float,
@@ -42,7 +42,7 @@ class Loss:
     ) -> None:
         self._strike, self._number, self._fault = strike, number, fault
         self._after_ns = (int(at_s * 1e9), int((at_s + lost_s) * 1e9))
-        self._done: list[Struck] = []
+        self._done: list[FaultEvent] = []
         self._failure: Exception | None = None
         self._halt = threading.Event()
         self._thread: threading.Thread | None = None
@@ -64,7 +64,7 @@ class Loss:
         except Exception as failure:  # noqa: BLE001 - raised where the load is waited for
             self._failure = failure
 
-    def end(self) -> tuple[Struck, Struck]:
+    def end(self) -> tuple[FaultEvent, FaultEvent]:
         """Wait until loss and return are done; if the load has ended earlier, end the fault now.
 
         Raises:
@@ -97,7 +97,8 @@ class Writes:
 
 @dataclass(frozen=True)
 class Aftermath:
-    """What the nodes have. missing, returned: rows, the most of any node. counts: of each node."""
+    """The rows of the nodes after a fault. missing, returned: largest number of rows of any node.
+    counts: number of rows of each node."""
 
     missing: int
     returned: int
@@ -114,7 +115,7 @@ class Aftermath:
         return whole and writes.least <= self.counts[0] <= writes.most
 
 
-def look(context: Context, writes: Writes) -> Aftermath:
+def query_nodes(context: Context, writes: Writes) -> Aftermath:
     """Query every node. Exceptions of a store propagate."""
     assert context.address is not None
     opening = opening_of(context)
@@ -123,12 +124,12 @@ def look(context: Context, writes: Writes) -> Aftermath:
         with closing(opening.open(node)) as store:
             store.refresh()
             counts.append(store.count())
-            missing.append(len(writes.inserted) - _there(store, writes.inserted))
-            returned.append(_there(store, writes.deleted))
+            missing.append(len(writes.inserted) - _count_present(store, writes.inserted))
+            returned.append(_count_present(store, writes.deleted))
     return Aftermath(max(missing), max(returned), tuple(counts))
 
 
-def _there(store: Store, ids: NDArray[np.int64]) -> int:
+def _count_present(store: Store, ids: NDArray[np.int64]) -> int:
     """Number of these rows that the store has."""
     parts = np.array_split(ids, max(1, -(-len(ids) // _IDS)))
     return sum(store.get(part).num_rows for part in parts if len(part))
@@ -145,7 +146,7 @@ def wait_settled(
     ends, last, why = time.monotonic() + patience_s, None, ""
     while True:
         try:
-            last, why = look(context, writes), ""
+            last, why = query_nodes(context, writes), ""
         except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
             last, why = None, ": ".join(describe(error))
         if (last is not None and last.settled(writes)) or time.monotonic() > ends:

@@ -11,8 +11,8 @@ from vectrial.document.blocks import Figure
 from vectrial.document.charts.theme import (
     Looks,
     chart_of,
-    described,
-    finished,
+    description,
+    finish_chart,
     ink,
     legend,
     lines_of,
@@ -42,7 +42,7 @@ def figures(run: RunData, facet: Facet, points: Sequence[Point], looks: Looks) -
                     "Each mark is a second of a steady load, the median of the repeats. Upright "
                     "lines: the node was lost, and back.",
                     f"{title} against the time since a node was lost ({fault}) on {facet.title}.",
-                    _over_time(own, value, title, back_s, looks),
+                    _time_chart(own, value, title, back_s, looks),
                     run.ordered(own),
                 )
             )
@@ -65,7 +65,7 @@ def notes(run: RunData, facet: Facet) -> list[str]:
     return found
 
 
-def _failed(point: Point) -> float | None:
+def _failed_share(point: Point) -> float | None:
     errors, count = point.value("errors"), point.value("count")
     if errors is None or count is None or not errors + count:
         return None
@@ -78,11 +78,11 @@ def _recall(point: Point) -> float | None:
 
 _LINES: tuple[tuple[str, str, Callable[[Point], float | None]], ...] = (
     ("recall", "recall of the answers", _recall),
-    ("failed", "% of requests that failed", _failed),
+    ("failed", "% of requests that failed", _failed_share),
 )
 
 
-def _over_time(
+def _time_chart(
     points: Sequence[Point],
     value: Callable[[Point], float | None],
     title: str,
@@ -110,7 +110,7 @@ def _over_time(
             "text", align="left", baseline="top", dx=4, color=ink("muted"), aria=False
         ).encode(x="at:Q", y=constant(2), text="what:N")
         chart = layer(rule, name, lines).resolve_scale(stroke="independent")
-        return finished(chart, width, round(min(260, max(200, width * 0.32))))
+        return finish_chart(chart, width, round(min(260, max(200, width * 0.32))))
 
     return spec
 
@@ -131,7 +131,7 @@ def _row(
             "high": found,
             "ok": point.state == "ok",
             "line": f"{label} {formatting.params(point.index_params)}",
-            "description": described(
+            "description": description(
                 ("", label),
                 ("second", formatting.number(at)),
                 ("value", formatting.number(found)),

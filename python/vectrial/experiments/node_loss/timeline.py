@@ -1,4 +1,4 @@
-"""What requests tell of the loss of a node: second by second, and in a few moments."""
+"""The effect of a lost node on requests, second by second and in a few moments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: Recall is what it was, within so much.
+#: Recall has recovered if it is within this of its earlier value.
 NEAR = 0.01
 
 

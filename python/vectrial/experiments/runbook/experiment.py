@@ -35,11 +35,11 @@ from vectrial.workload.runbook import (
     LiveRows,
     Operation,
     RunbookStep,
-    by_cluster,
-    checked,
+    check_steps,
+    cluster_order,
     loads,
-    read,
-    replaced,
+    read_steps,
+    replaced_counts,
 )
 
 METRICS = (
@@ -71,8 +71,8 @@ class RunbookExperiment(Experiment):
     - `reload`: all are deleted and inserted again, three times.
 
     script: the name of one of these, or the path of a file. search: search parameters; lists are
-    grids. clients: of the closed loop. min_s, max_s, warmup_queries: of each search.
-    steps: of a file, which are read when the run is planned.
+    grids. clients: closed-loop clients. min_s, max_s, warmup_queries: settings of each search.
+    steps: steps of a file, which are read when the run is planned.
     """
 
     name: ClassVar[str] = "runbook"
@@ -113,7 +113,7 @@ class RunbookExperiment(Experiment):
                 remedy = suggestion(name, OWN) or f"one of {', '.join(OWN)}, or a .yaml file"
                 raise UserError(f"there is no runbook '{name}'", where="script", remedy=remedy)
             path, dataset = Path(file["path"]), file["dataset"] or ""
-            steps = checked(read(path, data.rows, dataset), data.rows)
+            steps = check_steps(read_steps(path, data.rows, dataset), data.rows)
             found[name] = tuple((str(s.operation), s.start, s.end, s.rows) for s in steps)
         return self.model_copy(update={"steps": {**self.steps, **found}}) if found else self
 
@@ -127,28 +127,30 @@ class RunbookExperiment(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         name = str(point["script"])
-        dataset = _ordered(context.dataset, name, context.seed)
+        dataset = _order_rows(context.dataset, name, context.seed)
         steps = self._steps(name, dataset.rows)
         schema = Schema(dataset.dim, dataset.metric)
         context = replace(context, schema=schema)
-        live, gone = LiveRows(dataset.rows), replaced(steps)
+        live, gone = LiveRows(dataset.rows), replaced_counts(steps)
         context.store.create(schema, context.index)
         for number, step in enumerate(steps):
             context.progress(number, len(steps), f"{name}: {step.operation}")
             live.apply(step)
             about = {"script": name, "step": number + 1, "age": "aged"}
             if step.operation is Operation.SEARCH:
-                yield self._searched(context, _now(dataset, live), point, about, gone[number])
+                yield self._search_phase(
+                    context, _live_dataset(dataset, live), point, about, gone[number]
+                )
             else:
-                yield _made(context, dataset, step, about)
-        now = _now(dataset, live)
+                yield _run_step(context, dataset, step, about)
+        now = _live_dataset(dataset, live)
         with context.second_store("anew") as store:
             context.progress(len(steps), len(steps), f"{name}: the same rows anew")
             anew = replace(context, store=store)
             store.create(schema, context.index)
             ingest.load(store, now, schema, context.batch_rows, context.progress)
             about = {"script": name, "step": len(steps), "age": "anew"}
-            yield self._searched(anew, now, point, about, 0)
+            yield self._search_phase(anew, now, point, about, 0)
 
     def _steps(self, name: str, rows: int) -> tuple[RunbookStep, ...]:
         if name in OWN:
@@ -157,10 +159,10 @@ class RunbookExperiment(Experiment):
             RunbookStep(Operation(how), *positions) for how, *positions in self.steps[name]
         )
 
-    def _searched(
+    def _search_phase(
         self,
         context: Context,
-        now: Dataset,
+        live_dataset: Dataset,
         point: Mapping[str, Any],
         about: Mapping[str, Any],
         gone: int,
@@ -168,15 +170,15 @@ class RunbookExperiment(Experiment):
         """A phase of searches among the live rows."""
         ingest.finish(context.store, context.progress)
         on_disk = allocated_bytes(context.data_dirs) if about["age"] == "aged" else None
-        held = replace(context, dataset=now, truth=partial(_truth, now))
+        held = replace(context, dataset=live_dataset, truth=partial(_truth, live_dataset))
         load = ClosedLoop(self.clients, min_s=self.min_s, max_s=self.max_s)
         phase = dispatch.search(held, point, load, warmup_queries=self.warmup_queries)
         phase.params = {**phase.params, **about}
-        phase.metrics |= {"live_rows": float(now.rows), "replaced_rows": float(gone)}
+        phase.metrics |= {"live_rows": float(live_dataset.rows), "replaced_rows": float(gone)}
         if on_disk is not None and context.data_dirs:
             phase.metrics |= {
                 "disk_bytes": float(on_disk),
-                "bytes_per_row": on_disk / max(1, now.rows),
+                "bytes_per_row": on_disk / max(1, live_dataset.rows),
             }
         return phase
 
@@ -192,26 +194,30 @@ class RunbookExperiment(Experiment):
         return loads(self._steps(str(point["script"]), 1000))
 
 
-def _ordered(dataset: Dataset, name: str, seed: int) -> Dataset:
+def _order_rows(dataset: Dataset, name: str, seed: int) -> Dataset:
     """The dataset with rows numbered from 0, in the order in which the runbook inserts them."""
     vectors = dataset.vectors
     if name in ORDERED:
-        vectors = np.ascontiguousarray(vectors[by_cluster(vectors, seed)])
+        vectors = np.ascontiguousarray(vectors[cluster_order(vectors, seed)])
     ids = np.arange(dataset.rows, dtype=np.int64)
     return replace(dataset, vectors=vectors, ids=ids, metadata=None, filters=None)
 
 
-def _now(dataset: Dataset, live: LiveRows) -> Dataset:
+def _live_dataset(dataset: Dataset, live: LiveRows) -> Dataset:
     """The live rows, under their tags."""
     return replace(dataset, vectors=np.ascontiguousarray(dataset.vectors[live.rows]), ids=live.tags)
 
 
-def _truth(now: Dataset, k: int, where: Filters) -> Truth:
+def _truth(live_dataset: Dataset, k: int, where: Filters) -> Truth:
     assert where is None, "a runbook searches without a filter"
-    return exact_topk(now.vectors, now.ids, now.queries, now.metric, k)
+    return exact_topk(
+        live_dataset.vectors, live_dataset.ids, live_dataset.queries, live_dataset.metric, k
+    )
 
 
-def _made(context: Context, dataset: Dataset, step: RunbookStep, about: Mapping[str, Any]) -> Phase:
+def _run_step(
+    context: Context, dataset: Dataset, step: RunbookStep, about: Mapping[str, Any]
+) -> Phase:
     """Run a step of the runbook; returns its phase."""
     store, schema, rows = context.store, context.schema, context.batch_rows
     upserts = type(store).capabilities.upsert

@@ -19,7 +19,7 @@ from vectrial.document.blocks import (
     Table,
     absent_cell,
     count_cell,
-    plain,
+    plain_cell,
     spread_cell,
     times_cell,
     value_cell,
@@ -37,7 +37,7 @@ _LEAD = (
     " new collection at the end."
 )
 _MILLION = 1e6
-#: Of the two-sided 95 % interval.
+#: Quantile of the two-sided 95 % interval.
 _QUANTILE = 0.975
 #: Searches that a line needs: with two there is no interval.
 LEAST_SEARCHES = 3
@@ -103,7 +103,7 @@ def _figure(
         f"Recall against the rows that were replaced: {script}, {facet.title}",
         "A mark for each search of the runbook.",
         f"Recall against the rows that were replaced or deleted, {script}, on {facet.title}.",
-        charts_search.against_replaced(aged, "recall_mean", looks),
+        charts_search.chart_by_replaced(aged, "recall_mean", looks),
         run.ordered(aged),
     )
 
@@ -119,9 +119,9 @@ def _slopes(run: RunData, facet: Facet, script: str, points: Sequence[Point]) ->
     for line in _lines(points).values():
         aged = [p for p in line if p.params["age"] == "aged"]
         anew = next((p for p in line if p.params["age"] == "anew"), None)
-        cells = [plain(run.labels[line[0].series])]
-        cells += (_slope(aged, metric, times) for metric, _, times in _SLOPES)
-        cells += (_over(anew, aged, "recall_mean"), _over(anew, aged, "qps"))
+        cells = [plain_cell(run.labels[line[0].series])]
+        cells += (_slope_cell(aged, metric, times) for metric, _, times in _SLOPES)
+        cells += (_ratio_cell(anew, aged, "recall_mean"), _ratio_cell(anew, aged, "qps"))
         rows.append(Row(tuple(cells), line[0].state, line[0].series))
     title = f"What replaced rows cost: {script}, {facet.title}"
     return Table(f"runbook-slopes-{_name(facet, script)}", title, heads, tuple(rows))
@@ -139,14 +139,14 @@ def _rates(run: RunData, facet: Facet, script: str, steps: Sequence[Point]) -> T
     for line in _lines(steps).values():
         first = line[0]
         others = [p for p in line if p.params["step"] != first.params["step"]]
-        cells = [plain(run.labels[first.series]), spread_cell(first, "step_rows_per_s", "1/s")]
-        cells += (_middle([p for p in others if p.phase == name]) for name in later)
+        cells = [plain_cell(run.labels[first.series]), spread_cell(first, "step_rows_per_s", "1/s")]
+        cells += (_median_cell([p for p in others if p.phase == name]) for name in later)
         rows.append(Row(tuple(cells), first.state, first.series))
     title = f"Rows acknowledged per second: {script}, {facet.title}"
     return Table(f"runbook-rates-{_name(facet, script)}", title, heads, tuple(rows), (_RATES,))
 
 
-def _middle(steps: Sequence[Point]) -> Cell:
+def _median_cell(steps: Sequence[Point]) -> Cell:
     """The median of the steps, with their range."""
     rates = [rate for p in steps if (rate := p.value("step_rows_per_s")) is not None]
     if not rates:
@@ -154,7 +154,7 @@ def _middle(steps: Sequence[Point]) -> Cell:
     return value_cell(Spread(len(rates), median(rates), min(rates), max(rates), "range"), "1/s")
 
 
-def _slope(aged: Sequence[Point], metric: str, times: float) -> Cell:
+def _slope_cell(aged: Sequence[Point], metric: str, times: float) -> Cell:
     pairs = [
         (rows, value)
         for point in aged
@@ -165,14 +165,14 @@ def _slope(aged: Sequence[Point], metric: str, times: float) -> Cell:
     if found is None:
         return absent_cell("no line through fewer than three searches with rows replaced between")
     per, low, high = (each * times * _MILLION for each in (found.per_row, found.low, found.high))
-    return Cell(f"{_signed(per)} ({_signed(low)} to {_signed(high)})", per)
+    return Cell(f"{_signed_percent(per)} ({_signed_percent(low)} to {_signed_percent(high)})", per)
 
 
-def _signed(value: float) -> str:
+def _signed_percent(value: float) -> str:
     return f"{'+' if value > 0 else ''}{formatting.number(value)}"
 
 
-def _over(anew: Point | None, aged: Sequence[Point], metric: str) -> Cell:
+def _ratio_cell(anew: Point | None, aged: Sequence[Point], metric: str) -> Cell:
     new = None if anew is None else anew.value(metric)
     old = aged[-1].value(metric) if aged else None
     if not new or not old:
@@ -191,9 +191,9 @@ def _searches(run: RunData, facet: Facet, script: str, points: Sequence[Point]) 
     rows = [
         Row(
             (
-                plain(run.labels[point.series]),
-                plain(point.params["step"]),
-                plain(point.params["age"]),
+                plain_cell(run.labels[point.series]),
+                plain_cell(point.params["step"]),
+                plain_cell(point.params["age"]),
                 *(spread_cell(point, column.key, column.unit) for column in _COLUMNS),
                 count_cell(point, "errors"),
             ),

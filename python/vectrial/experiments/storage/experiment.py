@@ -1,4 +1,4 @@
-"""Size on disk and in memory: of the loaded store, or on disk as the collection grows."""
+"""Size of the loaded store on disk and in memory, or its growth on disk with the collection."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pydantic import field_validator, model_validator
 
 from vectrial.document.sheet import Sheet, metric
 from vectrial.experiments.base import Experiment, Target
-from vectrial.experiments.common.disk_usage import settled, sizes
-from vectrial.experiments.common.sizes import Size, checked, resolved
+from vectrial.experiments.common.disk_usage import settled_phase, size_phase
+from vectrial.experiments.common.sizes import Size, check_sizes, resolve_sizes
 from vectrial.model.context import Context, Data
 from vectrial.model.errors import Unsupported
 from vectrial.model.inputs import Seconds
@@ -68,10 +68,10 @@ class Storage(Experiment):
     @field_validator("rows")
     @classmethod
     def _sizes(cls, value: tuple[Size, ...] | None) -> tuple[Size, ...] | None:
-        return value if value is None else checked(value)
+        return value if value is None else check_sizes(value)
 
     @model_validator(mode="after")
-    def _no_wait(self) -> Self:
+    def _check_wait(self) -> Self:
         if self.rows is None:
             self._refuse_set(["settle_s"], "applies to loads of `rows` only")
         return self
@@ -88,7 +88,7 @@ class Storage(Experiment):
         memory, missing = _memory(context)
         if context.store.capabilities.persistent and context.data_dirs:
             context.store.flush()
-        phase = sizes(context, "footprint", started)
+        phase = size_phase(context, "footprint", started)
         phase.role = Role.SIZE
         phase.metrics |= memory
         phase.missing |= missing
@@ -108,17 +108,17 @@ class GrowingStorage(Storage):
     def points(self, target: Target) -> list[dict[str, Any]]:
         if not target.store.capabilities.persistent:
             raise Unsupported(f"{target.name} keeps nothing on disk")
-        return [{"rows": size} for size in resolved(self.rows or (), target.data.rows)]
+        return [{"rows": size} for size in resolve_sizes(self.rows or (), target.data.rows)]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         store, dataset = context.store, context.dataset
         store.create(context.schema, context.index)
         ingest.load(store, dataset, context.schema, context.batch_rows, context.progress)
-        acknowledged = sizes(context, "acknowledged", perf_counter_ns())
+        acknowledged = size_phase(context, "acknowledged", perf_counter_ns())
         acknowledged.params = {"batch_rows": context.batch_rows}
         yield acknowledged
         ingest.finish(store, context.progress)
-        at_rest = settled(context, self.settle_s)
+        at_rest = settled_phase(context, self.settle_s)
         at_rest.params = acknowledged.params
         yield at_rest
 

@@ -7,9 +7,16 @@ from typing import Any
 
 from vectrial.analysis.analysis import Facet, by_facet, loaded_rows, remark
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.document.blocks import Block, Column, Figure, Section, Table, plain, spread_cell
+from vectrial.document.blocks import Block, Column, Figure, Section, Table, plain_cell, spread_cell
 from vectrial.document.charts import store as charts
-from vectrial.document.charts.theme import Looks, beside_names, chart_of, described, finished, ink
+from vectrial.document.charts.theme import (
+    Looks,
+    chart_of,
+    description,
+    finish_chart,
+    ink,
+    plot_width,
+)
 from vectrial.document.charts.vegalite import Settings, channel
 from vectrial.document.sections import INDEX, STORE, names_of, store_row
 from vectrial.model.phase import Role
@@ -64,7 +71,7 @@ def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[
     rows = []
     for p in held:
         size, came = loaded_rows(p), (spread_cell(p, c.key, c.unit) for c in columns[3:-1])
-        cells = (plain(size, f"{size:,}"), plain(p.phase, note=remark(p)), *came)
+        cells = (plain_cell(size, f"{size:,}"), plain_cell(p.phase, note=remark(p)), *came)
         rows.append(store_row(run, p, cells))
     return [Table(name, title, columns, tuple(rows), (_NOTE,), grouped_by=0)]
 
@@ -94,7 +101,7 @@ def _bars(held: Sequence[tuple[str, Point]]) -> Callable[[int, bool], dict[str, 
             "kind": KINDS[metric],
             "order": order,
             "mb": (point.value(metric) or 0) / 1e6,
-            "description": described(
+            "description": description(
                 ("", name), (KINDS[metric], formatting.size(point.value(metric) or 0)),
                 ("index", formatting.params(point.index_params)),
             ),
@@ -125,7 +132,7 @@ def _bars(held: Sequence[tuple[str, Point]]) -> Callable[[int, bool], dict[str, 
                 description="description:N",
             )
         )
-        return finished(chart, beside_names(width), max(60, 26 * len(held)))
+        return finish_chart(chart, plot_width(width), max(60, 26 * len(held)))
 
     return spec
 

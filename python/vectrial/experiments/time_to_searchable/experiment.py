@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from vectrial.document.sheet import Sheet, metric
-from vectrial.experiments.base import Experiment, Target, looking_for, search_points
+from vectrial.experiments.base import Experiment, Target, row_searcher, search_points
 from vectrial.experiments.common.readiness import first_search
 from vectrial.model.context import Context
 from vectrial.model.operating_point import OperatingPoint
@@ -45,7 +45,7 @@ METRICS = (
     ),
 )
 
-#: By name.
+#: The experiment's own metrics by name.
 OWN = {metric.name: metric for metric in METRICS}
 
 _SHEET = Sheet(
@@ -109,11 +109,11 @@ class TimeToSearchable(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         context.store.create(context.schema, context.index)
-        watch = _Watch(context, point, self.looks, self.probes)
+        watch = _LoadWatch(context, point, self.looks, self.probes)
         if context.store.kind == "server":
             _watch_load(context, watch)
         else:
-            _between(context, watch)
+            _paused_looks(context, watch)
         yield from watch.phases
         yield watch.summary()
 
@@ -123,7 +123,7 @@ class TimeToSearchable(Experiment):
 
 
 @dataclass
-class _Watch:
+class _LoadWatch:
     """State of a load under way, and the observations of it.
 
     acknowledged: rows so far. loaded_s, ready_s: when the last was, and when the store was ready.
@@ -161,17 +161,17 @@ class _Watch:
                 return {"stage": "after", "after_s": at}
         return None
 
-    def look(self, store: Store, called: Mapping[str, Any]) -> None:
+    def look(self, store: Store, parameters: Mapping[str, Any]) -> None:
         """Search for a sample of the acknowledged rows, and record how many are found."""
         context, elapsed, count = self.context, self.elapsed_s(), self.acknowledged
-        phase = Phase("look", perf_counter_ns(), 0, params={**called, **self._parameters()})
+        phase = Phase("look", perf_counter_ns(), 0, params={**parameters, **self._parameters()})
         phase.unsampled = "looks go on beside the load: what each cost the server is not known"
         rng = np.random.default_rng([context.seed, len(self.phases)])
         rows = rng.integers(0, max(1, count), self.probes)
         found, failures = 0, dict[tuple[str, str], int]()
 
         def search(vector: NDArray[np.float32], /) -> Hits:
-            return looking_for(store, context, self.point)(vector)
+            return row_searcher(store, context, self.point)(vector)
 
         for row in rows.tolist():
             sample = timed_search(search, context.dataset.vectors[row])
@@ -196,7 +196,7 @@ class _Watch:
         return {**self.point, "batch_rows": self.context.batch_rows}
 
     def summary(self) -> Phase:
-        """Phase with the time of the look at which every row that is ever found was found."""
+        """The phase with the time of the first look at which all findable rows were found."""
         assert self.loaded_s is not None
         assert self.ready_s is not None
         phase = Phase("searchable", self.started_ns, perf_counter_ns(), params=self._parameters())
@@ -224,7 +224,7 @@ class _Watch:
         return phase
 
 
-def _load(context: Context, watch: _Watch, between: Callable[[], None]) -> None:
+def _load(context: Context, watch: _LoadWatch, between: Callable[[], None]) -> None:
     """Insert every row; `between` is called after each acknowledgement."""
     for batch in ingest.batches(context.dataset, context.schema, context.batch_rows):
         context.store.insert(batch)
@@ -234,7 +234,7 @@ def _load(context: Context, watch: _Watch, between: Callable[[], None]) -> None:
     watch.loaded_s = watch.elapsed_s()
 
 
-def _finish(context: Context, watch: _Watch) -> None:
+def _finish(context: Context, watch: _LoadWatch) -> None:
     """Wait until the final index serves the store, and a search was answered or failed: the look
     that follows tells why."""
     ingest.finish(context.store, context.progress)
@@ -242,7 +242,7 @@ def _finish(context: Context, watch: _Watch) -> None:
         first_search(context, watch.point)
 
 
-def _between(context: Context, watch: _Watch) -> None:
+def _paused_looks(context: Context, watch: _LoadWatch) -> None:
     """Look from the loading thread, with the clock stopped: a library is not called
     concurrently."""
 
@@ -260,7 +260,7 @@ def _between(context: Context, watch: _Watch) -> None:
     watch.look(context.store, {"stage": "ready"})
 
 
-def _watch_load(context: Context, watch: _Watch) -> None:
+def _watch_load(context: Context, watch: _LoadWatch) -> None:
     """Look over a second connection, from another thread, while the first connection loads."""
     other = type(context.store)(context.store.location, context.address)
     other.auto_refresh = False  # when rows are seen is the question

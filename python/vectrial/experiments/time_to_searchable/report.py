@@ -1,5 +1,5 @@
-"""When a load was acknowledged, found and indexed: the moments that tell online from offline
-indexing."""
+"""The moments at which a load was acknowledged, found and indexed. They distinguish online from
+offline indexing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vectrial.analysis.analysis import Facet, remark
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.document.blocks import Column, Figure, Row, Table, plain, spread_cell
+from vectrial.document.blocks import Column, Figure, Row, Table, plain_cell, spread_cell
 from vectrial.document.charts import growth, moments
 from vectrial.document.charts.theme import Looks
 from vectrial.experiments.time_to_searchable.experiment import OWN
@@ -52,9 +52,9 @@ def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[
     rows = tuple(
         Row(
             (
-                plain(run.labels[p.series], note=remark(p)),
+                plain_cell(run.labels[p.series], note=remark(p)),
                 *(spread_cell(p, c.key, c.unit) for c in columns[1:-1]),
-                plain(formatting.params(p.index_params)),
+                plain_cell(formatting.params(p.index_params)),
             ),
             p.state,
             p.series,

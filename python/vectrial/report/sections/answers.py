@@ -1,9 +1,10 @@
-"""Short answers: to each question the store that is shown to be the best, or those that may be it.
+"""Short answers: for each question the store that is shown to be the best, or all that may be the
+best.
 
-A store is named alone only where its repeats show that it is better than every other one. That
+A single store is named only if its repeats show that it is better than every other store. That
 claim needs no correction for the number of rivals: with the best chosen after the measurement, its
-test against the next one keeps its level (Gutmann & Maymin 1987). To leave a store out of those
-that may be the best does need one, after Holm. See docs/method.md, "Repeats and order".
+test against the next one keeps its level (Gutmann & Maymin 1987). Excluding a store from those that
+may be the best does need a correction (Holm). See docs/method.md, "Repeats and order".
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from vectrial.analysis import capacity
 from vectrial.analysis.analysis import TARGETS, Sweep, by_facet
 from vectrial.analysis.interference import disturbed_phases
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.turns import Paired, of_points
+from vectrial.analysis.turns import TurnComparison, compare_points
 from vectrial.document.blocks import Answer, recall_error_of, source_of
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.phase import Role
@@ -26,7 +27,7 @@ from vectrial.stats.verdict import THRESHOLD, Decision, Evidence, VerdictKind, d
 from vectrial.util import formatting
 
 _FIGURES_BELOW = "The tables below have the figures."
-#: So many stores are named that may be the best.
+#: Largest number of stores that are named as possibly the best.
 _NAMED = 3
 
 
@@ -35,9 +36,9 @@ def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answ
     questions = _Questions(run, disturbed_phases(run))
     sheets: dict[str, list[Answer]] = defaultdict(list)
     for sweep in found:
-        reads = sweep.facet.of(run.in_role(Role.OPERATION, "read"))
-        loads = sweep.facet.of(run.in_role(Role.LOAD))
-        sizes = sweep.facet.of(run.in_role(Role.SIZE))
+        reads = sweep.facet.of(run.points_in_role(Role.OPERATION, "read"))
+        loads = sweep.facet.of(run.points_in_role(Role.LOAD))
+        sizes = sweep.facet.of(run.points_in_role(Role.SIZE))
         after = f" for {formatting.rows(sweep.facet.rows)}"
         cards = [
             questions.fastest(sweep),
@@ -46,7 +47,7 @@ def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answ
             questions.best("Smallest on disk", sizes, "disk_bytes", " after flush"),
         ]
         sheets[sweep.facet.title] += [card for card in cards if card is not None]
-    for facet, points in by_facet(run.in_role(Role.CAPACITY), with_k=True):
+    for facet, points in by_facet(run.points_in_role(Role.CAPACITY), with_k=True):
         within: dict[str, list[Point]] = defaultdict(list)
         for point in points:
             within[capacity.limits(point.phases[0])].append(point)
@@ -113,11 +114,11 @@ class _Questions:
         found = _candidates(points, "sustained_qps")
         least: dict[Series, float] = {}
         for point in points:
-            if (rate := _at_least(point, found.spreads)) is not None:
+            if (rate := _confirmed_rate(point, found.spreads)) is not None:
                 least[point.series] = max(rate, least.get(point.series, 0.0))
         labels = self.run.labels
         rates = [f"{labels[s]} at least {formatting.number(r)}/s" for s, r in least.items()]
-        said = formatting.joined(rates)
+        said = formatting.list_in_words(rates)
         if not found.spreads:
             why = f"Only a lower bound is known: {said}." if said else "No rate was confirmed."
             return Answer(question, "none", limits, f"{why} The reasons are below.")
@@ -136,11 +137,11 @@ class _Questions:
         found: _Candidates,
         show: Callable[[float], str],
         what: str = "",
-        said: str = "",
+        remark: str = "",
     ) -> Answer | None:
         """The first candidate, or all that are not shown to be worse.
 
-        show: formats a value. what: text after the answer's value. said: remark on the first one,
+        show: formats a value. what: text after the answer's value. remark: remark on the first one,
             before the bounds of the claim.
         """
         if not found.spreads:
@@ -150,10 +151,10 @@ class _Questions:
         source = source_of(found.points[first], metric=found.metric)
 
         def card(bound: str) -> Answer:
-            return Answer(question, labels[first], value + what, f"{said}{bound}", first, source)
+            return Answer(question, labels[first], value + what, f"{remark}{bound}", first, source)
 
         if not found.rivals:
-            return card(_alone(found))
+            return card(_no_rival_remark(found))
         pair = first, found.rivals[0]
         fewest = min(found.spreads[series].n for series in pair)
         family = self._evidence(found)
@@ -166,14 +167,16 @@ class _Questions:
             second = found.rivals[0]
             next_ = f"Next: {labels[second]}, {show(found.spreads[second].median)}."
             factor = self._factor(found, second)
-            return card(" ".join(filter(None, [next_, factor, *_unjudged(labels, found, family)])))
+            return card(
+                " ".join(filter(None, [next_, factor, *_unjudged_sentence(labels, found, family)]))
+            )
         decisions = dict(zip(family, decide([*family.values()], THRESHOLD), strict=True))
         level = [first, *(s for s, one in decisions.items() if one.kind is not VerdictKind.WORSE)]
         behind = [s for s, one in decisions.items() if one.kind is VerdictKind.WORSE]
-        said += _reason([decisions[series] for series in level[1:]])
+        remark += _reason([decisions[series] for series in level[1:]])
         if behind:
             best = show(found.spreads[behind[0]].median)
-            said += f" Shown to be behind: {labels[behind[0]]}, {best}."
+            remark += f" Shown to be behind: {labels[behind[0]]}, {best}."
         names = [labels[series] for series in level]
         if len(names) > _NAMED:
             names[_NAMED:] = [f"{len(names) - _NAMED} more"]
@@ -183,7 +186,7 @@ class _Questions:
             question,
             " or ".join(names),
             (low if low == high else f"{low} to {high}") + what,
-            " ".join([said, *_unjudged(labels, found, family)]),
+            " ".join([remark, *_unjudged_sentence(labels, found, family)]),
             source=source,
         )
 
@@ -193,10 +196,12 @@ class _Questions:
         bad = self.disturbed if metric.is_timed else frozenset()
         family = {}
         for series in found.rivals:
-            if (paired := self._paired(found, series)) is not None:
+            if (paired := self._turn_comparison(found, series)) is not None:
                 family[series] = paired.evidence(higher_is_better=metric.better == "higher")
                 continue
-            sides = [_by_repeat(found.points[s], found.metric, bad) for s in (found.first, series)]
+            sides = [
+                _values_by_repeat(found.points[s], found.metric, bad) for s in (found.first, series)
+            ]
             (a, bad_a), (b, bad_b) = sides
             if min(len(a), len(b)) >= LEAST_REPEATS and min(*a.values(), *b.values()) > 0:
                 family[series] = weigh(
@@ -209,13 +214,15 @@ class _Questions:
                 )
         return family
 
-    def _paired(self, found: _Candidates, rival: Series) -> Paired | None:
+    def _turn_comparison(self, found: _Candidates, rival: Series) -> TurnComparison | None:
         """The comparison of the rival with the first, by their turns."""
-        return of_points(self.run, found.points[found.first], found.points[rival], found.metric)
+        return compare_points(
+            self.run, found.points[found.first], found.points[rival], found.metric
+        )
 
     def _factor(self, found: _Candidates, second: Series) -> str:
         """The factor by which the first is ahead, if both took turns."""
-        paired = self._paired(found, second)
+        paired = self._turn_comparison(found, second)
         if paired is None:
             return ""
         ends = sorted((1 / paired.effect.ratio, 1 / paired.effect.low, 1 / paired.effect.high))
@@ -224,12 +231,12 @@ class _Questions:
         return f"{ends[1]:.3g} times that ({ends[0]:.3g} to {ends[2]:.3g}, {paired.claim})."
 
 
-def _unjudged(
+def _unjudged_sentence(
     labels: Mapping[Series, str], found: _Candidates, family: Mapping[Series, Evidence]
 ) -> list[str]:
     """A sentence that names the rivals without evidence, if there are any."""
     names = [labels[series] for series in found.rivals if series not in family]
-    return [f"Not judged, for lack of repeats: {formatting.joined(names)}."] if names else []
+    return [f"Not judged, for lack of repeats: {formatting.list_in_words(names)}."] if names else []
 
 
 def _candidates(points: Sequence[Point], metric: str) -> _Candidates:
@@ -252,7 +259,7 @@ def _candidates(points: Sequence[Point], metric: str) -> _Candidates:
     )
 
 
-def _by_repeat(
+def _values_by_repeat(
     point: Point, metric: str, disturbed: frozenset[int]
 ) -> tuple[dict[int, float], list[int]]:
     """The values of a point by repeat, and which of the repeats were disturbed."""
@@ -264,7 +271,7 @@ def _by_repeat(
     return values, hit
 
 
-def _alone(found: _Candidates) -> str:
+def _no_rival_remark(found: _Candidates) -> str:
     """Remark on an answer without a rival."""
     if found.measured > 1:
         return "The only one with such a figure."
@@ -298,10 +305,10 @@ def _terms_of(point: Point) -> str:
     return f"{', '.join(at)}. "
 
 
-def _at_least(point: Point, spreads: Mapping[Series, Spread]) -> float | None:
+def _confirmed_rate(point: Point, spreads: Mapping[Series, Spread]) -> float | None:
     """Rate confirmed for a store whose greatest rate is unknown; None if there is none."""
     if point.state != "invalid":
         return None
-    rates = [rate for p in point.phases if (rate := capacity.confirmed(p)) is not None]
+    rates = [rate for p in point.phases if (rate := capacity.confirmed_rate(p)) is not None]
     known = spreads[point.series].median if point.series in spreads else 0.0
     return max((rate for rate in rates if rate > known), default=None)

@@ -24,7 +24,7 @@ from vectrial.document.blocks import (
     Table,
     absent_cell,
     columns,
-    plain,
+    plain_cell,
     ratio_cell,
     source_of,
     spread_cell,
@@ -73,8 +73,8 @@ def clusters(run: RunData) -> Section | None:
         for sweep in sweeps(run, clients):
             own = [series for series in sweep.series if _kind(series) in several]
             if own:
-                blocks += _of_sweep(run, sweep, own, clients)
-    if rows := tuple(_by_node(run)):
+                blocks += _sweep_blocks(run, sweep, own, clients)
+    if rows := tuple(_node_rows(run)):
         title = "Processor time of nodes and services"
         note = "From samples a second apart; of the first repeat."
         table = Table("cluster-nodes", title, _NODES, rows, (note,), grouped_by=0, folded=True)
@@ -92,17 +92,20 @@ def _lead(run: RunData) -> Iterator[str]:
     facts = [trial.server or {} for trial in run.trials]
     places = dict.fromkeys(str(one["hosts"]) for one in facts if one.get("hosts"))
     if places:
-        yield f"Nodes: {formatting.joined(list(places))}."
+        yield f"Nodes: {formatting.list_in_words(list(places))}."
     services = dict.fromkeys(name for one in facts for name in one.get("services") or ())
     if services:
-        yield f"{formatting.joined(list(services))} ran beside the nodes, without their limits."
+        listed = formatting.list_in_words(list(services))
+        yield f"{listed} ran beside the nodes, without their limits."
 
 
 def _kind(series: Series) -> tuple[str, str, str]:
     return series.store, series.index_kind, series.lane
 
 
-def _of_sweep(run: RunData, sweep: Sweep, own: Sequence[Series], clients: int) -> Iterator[Block]:
+def _sweep_blocks(
+    run: RunData, sweep: Sweep, own: Sequence[Series], clients: int
+) -> Iterator[Block]:
     load = formatting.plural(clients, "client")
     ordered = sorted(own, key=lambda series: (own.index(_fewest(series, own)), series.nodes))
     rows = [
@@ -118,7 +121,7 @@ def _of_sweep(run: RunData, sweep: Sweep, own: Sequence[Series], clients: int) -
         tuple(rows),
         grouped_by=1,
     )
-    scattered = list(_scattered(run, sweep, ordered))
+    scattered = list(_search_rows(run, sweep, ordered))
     if scattered:
         title = f"Recall with the same search parameters, {load}: {sweep.facet.title}"
         note = (
@@ -129,12 +132,14 @@ def _of_sweep(run: RunData, sweep: Sweep, own: Sequence[Series], clients: int) -
         yield Table(name, title, _SCATTER, tuple(scattered), (note,), folded=True)
 
 
-def _fewest(series: Series, among: Sequence[Series]) -> Series:
-    return min((one for one in among if _kind(one) == _kind(series)), key=lambda one: one.nodes)
+def _fewest(series: Series, candidates: Sequence[Series]) -> Series:
+    return min(
+        (one for one in candidates if _kind(one) == _kind(series)), key=lambda one: one.nodes
+    )
 
 
 def _speed_up(run: RunData, sweep: Sweep, series: Series, base: Series, target: float) -> Row:
-    head = (plain(run.labels[series]), plain(target, f"≥ {target:.2f}"))
+    head = (plain_cell(run.labels[series]), plain_cell(target, f"≥ {target:.2f}"))
     best, alone = sweep.best(series, target), sweep.best(base, target)
     if best is None:
         return Row((*head, *[absent_cell("not reached")] * (len(_SPEED_UP) - 2)), "absent", series)
@@ -153,9 +158,9 @@ def _speed_up(run: RunData, sweep: Sweep, series: Series, base: Series, target: 
         ratio,
         per_node,
         spread_cell(best, "server_cpu_us_per_op", "us"),
-        _on_links(best, "server_link_bytes"),
-        _on_links(best, "server_link_packets"),
-        plain(operating_point(best)),
+        _link_cell(best, "server_link_bytes"),
+        _link_cell(best, "server_link_packets"),
+        plain_cell(operating_point(best)),
     )
     return Row((*head, *cells), "ok", series)
 
@@ -169,7 +174,7 @@ def ratio_with_interval(point: Point, base: Point, metric: str = "qps") -> Cell:
     )
     if min(len(ours), len(theirs)) < LEAST_REPEATS:
         return cell
-    effect = effects.unpaired(ours, theirs)
+    effect = effects.unpaired_effect(ours, theirs)
     low, high = formatting.number(effect.low), formatting.number(effect.high)
     return replace(
         cell,
@@ -181,16 +186,16 @@ def ratio_with_interval(point: Point, base: Point, metric: str = "qps") -> Cell:
     )
 
 
-def _on_links(point: Point, metric: str) -> Cell:
+def _link_cell(point: Point, metric: str) -> Cell:
     """A metric of the nodes' links, per search."""
     total, count = point.value(metric), point.value("count")
     if total is None or not count:
         return absent_cell("nodes have no links of their own")
-    cell = plain(total / count, formatting.number(total / count))
+    cell = plain_cell(total / count, formatting.number(total / count))
     return replace(cell, source=source_of(point, metric=metric))
 
 
-def _scattered(run: RunData, sweep: Sweep, ordered: Sequence[Series]) -> Iterator[Row]:
+def _search_rows(run: RunData, sweep: Sweep, ordered: Sequence[Series]) -> Iterator[Row]:
     """A row for each size and search setting that was also measured with the fewest nodes."""
     seen: set[tuple[Series, str]] = set()
     for series in ordered:
@@ -202,8 +207,8 @@ def _scattered(run: RunData, sweep: Sweep, ordered: Sequence[Series]) -> Iterato
                 continue
             seen.add((series, setting))
             cells = (
-                plain(run.labels[series]),
-                plain(setting),
+                plain_cell(run.labels[series]),
+                plain_cell(setting),
                 spread_cell(point, "recall_mean", "1"),
                 times_cell(1.0, 1)
                 if series == base
@@ -217,7 +222,7 @@ def _search_setting(point: Point) -> str:
     return operating_point(replace(point, index_params={}), without=("clients",))
 
 
-def _by_node(run: RunData) -> Iterator[Row]:
+def _node_rows(run: RunData) -> Iterator[Row]:
     for point in run.points:
         if point.index_params.get(NODES) is None or not point.phases:
             continue
@@ -232,13 +237,13 @@ def _by_node(run: RunData) -> Iterator[Row]:
             share = cpu_s / total
             yield Row(
                 (
-                    plain(run.labels[point.series]),
-                    plain(f"{point.experiment}: {point.phase}"),
-                    plain(point.params.get("clients")),
-                    plain(process),
-                    plain(cpu_s / count * 1e6, formatting.number(cpu_s / count * 1e6)),
-                    plain(share, f"{share:.0%}"),
-                    plain(operating_point(point)),
+                    plain_cell(run.labels[point.series]),
+                    plain_cell(f"{point.experiment}: {point.phase}"),
+                    plain_cell(point.params.get("clients")),
+                    plain_cell(process),
+                    plain_cell(cpu_s / count * 1e6, formatting.number(cpu_s / count * 1e6)),
+                    plain_cell(share, f"{share:.0%}"),
+                    plain_cell(operating_point(point)),
                 ),
                 point.state,
                 point.series,

@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 
 from vectrial.analysis import resources
 from vectrial.analysis.analysis import TARGETS, matching, operating_point
-from vectrial.analysis.cost_basis import HOURS_A_MONTH, Basis, Bill, Use, bases, bill, suite_of
+from vectrial.analysis.cost_basis import (
+    HOURS_A_MONTH,
+    Basis,
+    Bill,
+    ResourceUse,
+    bases,
+    bill,
+    suite_of,
+)
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import (
     Cell,
@@ -17,7 +25,7 @@ from vectrial.document.blocks import (
     Table,
     absent_cell,
     columns,
-    plain,
+    plain_cell,
     source_of,
     spread_cell,
 )
@@ -41,21 +49,21 @@ def money(run: RunData) -> Section | None:
     if not found:
         return None  # nothing at all was measured
     prices = suite.prices
-    rows = tuple(_row(run, _priced(run, basis, prices)) for basis in found)
-    notes = (*_assumptions(prices), *_client(run, suite, found))
+    rows = tuple(_row(run, _price_store(run, basis, prices)) for basis in found)
+    notes = (*_assumptions(prices), *_client_note(run, suite, found))
     table = Table("cost", "Cost", _columns(prices), rows, notes)
     floors = [f"{floor:g}" for floor in sorted({basis.floor for basis in found})]
     lead = (
         f"The CPUs that each store may use, its peak memory and its disk, at the prices of"
         f" {prices.dated} ({prices.source}) and at the highest QPS that was measured with a recall"
-        f" of at least {formatting.joined(floors)}: the recall limit of `capacity`, else"
+        f" of at least {formatting.list_in_words(floors)}: the recall limit of `capacity`, else"
         f" {TARGETS[0]:g}."
     )
     return Section("cost", "Cost", lead, (table,))
 
 
 @dataclass(frozen=True)
-class Priced:
+class PricedStore:
     """A store's price at its load. point: point for which it is priced; None if `basis` gives a
     reason why there is none. due: None if its resources are not known."""
 
@@ -71,32 +79,32 @@ class Priced:
         """The price of a million queries at this QPS; None if unknown."""
         if self.due is None:
             return None
-        use = Use(self.processors.value, self.memory.value, self.disk.value, qps)
+        use = ResourceUse(self.processors.value, self.memory.value, self.disk.value, qps)
         return bill(use, self.prices).per_million
 
 
-def priced(run: RunData) -> list[Priced]:
+def priced_stores(run: RunData) -> list[PricedStore]:
     """Every store of the run with its price; empty without prices or without loads."""
     suite = suite_of(run)
     if suite is None or suite.prices is None:
         return []
-    return [_priced(run, basis, suite.prices) for basis in bases(run, suite)]
+    return [_price_store(run, basis, suite.prices) for basis in bases(run, suite)]
 
 
-def _priced(run: RunData, basis: Basis, prices: Prices) -> Priced:
+def _price_store(run: RunData, basis: Basis, prices: Prices) -> PricedStore:
     point = basis.point
     if point is None:
         none = absent_cell(basis.reason)
-        return Priced(basis, None, prices, none, none, none, None)
+        return PricedStore(basis, None, prices, none, none, none, None)
     processors = resources.processors(run, point.series)
     memory, disk = memory_of(run, point), disk_of(run, point)
     due: Bill | None = None
     if processors is not None and memory.value is not None:
         qps = point.value(basis.metric)
         assert qps is not None
-        due = bill(Use(processors, memory.value, disk.value, qps), prices)
-    known = _known(processors, "unknown: the server runs elsewhere")
-    return Priced(basis, point, prices, known, memory, disk, due)
+        due = bill(ResourceUse(processors, memory.value, disk.value, qps), prices)
+    known = _value_or_reason(processors, "unknown: the server runs elsewhere")
+    return PricedStore(basis, point, prices, known, memory, disk, due)
 
 
 def _columns(prices: Prices) -> tuple[Column, ...]:
@@ -116,9 +124,13 @@ def _columns(prices: Prices) -> tuple[Column, ...]:
     )
 
 
-def _row(run: RunData, one: Priced) -> Row:
-    basis, point, due = one.basis, one.point, one.due
-    store, data, recall_floor = plain(basis.store), plain(basis.facet.title), plain(basis.floor)
+def _row(run: RunData, priced: PricedStore) -> Row:
+    basis, point, due = priced.basis, priced.point, priced.due
+    store, data, recall_floor = (
+        plain_cell(basis.store),
+        plain_cell(basis.facet.title),
+        plain_cell(basis.floor),
+    )
     if point is None:
         none = absent_cell(basis.reason)
         cells = (store, data, none, none, none, recall_floor, *(none,) * 7)
@@ -132,17 +144,17 @@ def _row(run: RunData, one: Priced) -> Row:
     cells = (
         store,
         data,
-        plain(_load(basis, point)),
+        plain_cell(_load(basis, point)),
         qps_cell,
         spread_cell(point, "recall_mean", "1", show=formatting.recall),
         recall_floor,
         spread_cell(point, "latency_p99", "us"),
-        one.processors,
-        one.memory,
-        one.disk,
+        priced.processors,
+        priced.memory,
+        priced.disk,
         amount(None if due is None else due.month),
         million,
-        plain(operating_point(point)),
+        plain_cell(operating_point(point)),
     )
     return Row(cells, series=basis.series)
 
@@ -160,7 +172,7 @@ def _load(basis: Basis, point: Point) -> str:
     )
 
 
-def _shared(run: RunData, suite: Suite, series: Series) -> bool:
+def _shares_processors(run: RunData, suite: Suite, series: Series) -> bool:
     """True if the client ran on processors that the store is billed for."""
     server, cores = resources.server(run, series), resources.cores(run)
     if server.get("provider") == "external":
@@ -177,14 +189,14 @@ def _shared(run: RunData, suite: Suite, series: Series) -> bool:
     return not set(client).isdisjoint(billed)
 
 
-def _client(run: RunData, suite: Suite, found: Sequence[Basis]) -> tuple[str, ...]:
+def _client_note(run: RunData, suite: Suite, found: Sequence[Basis]) -> tuple[str, ...]:
     """A note on stores that shared their billed CPUs with the client."""
     priced = dict.fromkeys(b.series for b in found if b.series is not None and b.point is not None)
-    shared = [run.labels[series] for series in priced if _shared(run, suite, series)]
+    shared = [run.labels[series] for series in priced if _shares_processors(run, suite, series)]
     if not shared:
         return ()
     return (
-        f"The client shared the billed CPUs of {formatting.joined(shared)}: its"
+        f"The client shared the billed CPUs of {formatting.list_in_words(shared)}: its"
         " work is part of their price. A store with these CPUs to itself would reach a higher QPS"
         " at the same price. Otherwise the client has separate CPUs, which are not billed.",
     )
@@ -193,17 +205,19 @@ def _client(run: RunData, suite: Suite, found: Sequence[Basis]) -> tuple[str, ..
 def memory_of(run: RunData, point: Point) -> Cell:
     """A server's peak memory in any phase; for a library, its process's memory when loaded."""
     absent = "not measured with these parameters: add the storage experiment"
-    peak = _largest(run, point, ("server_peak_rss_bytes",), absent)
-    return peak if peak.value is not None else _largest(run, point, ("rss_bytes",), absent)
+    peak = _largest_value_cell(run, point, ("server_peak_rss_bytes",), absent)
+    return (
+        peak if peak.value is not None else _largest_value_cell(run, point, ("rss_bytes",), absent)
+    )
 
 
 def disk_of(run: RunData, point: Point) -> Cell:
     """The greatest disk usage of the store with the same build."""
     absent = "no files on disk, or not measured"
-    return _largest(run, point, ("disk_bytes", "server_disk_bytes"), absent)
+    return _largest_value_cell(run, point, ("disk_bytes", "server_disk_bytes"), absent)
 
 
-def _largest(run: RunData, point: Point, metrics: tuple[str, ...], absent: str) -> Cell:
+def _largest_value_cell(run: RunData, point: Point, metrics: tuple[str, ...], absent: str) -> Cell:
     """The greatest value of these metrics with the same build, linked to where it was measured;
     `absent` is the reason if there is none."""
     same = [p for p in run.points if (p.dataset, p.rows) == (point.dataset, point.rows)]
@@ -220,7 +234,7 @@ def _largest(run: RunData, point: Point, metrics: tuple[str, ...], absent: str) 
     return Cell(formatting.measure(value, "B"), value, source=source)
 
 
-def _known(value: float | None, absent: str) -> Cell:
+def _value_or_reason(value: float | None, absent: str) -> Cell:
     return absent_cell(absent) if value is None else Cell(f"{value:g}", value)
 
 

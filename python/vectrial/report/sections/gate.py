@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from vectrial.analysis.run_data import RunData
-from vectrial.document.blocks import Cell, Column, Row, Section, Table, columns, plain
+from vectrial.document.blocks import Cell, Column, Row, Section, Table, columns, plain_cell
 from vectrial.model.trial import CheckResult, Series
 from vectrial.util import formatting
 
-#: What is invalidated by checks on which every figure rests.
+#: Scope of the checks on which every figure depends.
 EVERYTHING = "everything"
 _GROUP = "Scope of the check"
 
@@ -26,7 +26,7 @@ def wrong_stores(run: RunData) -> Iterator[str]:
         of, where = (
             ("", "ranked nowhere") if what == EVERYTHING else (f" for {what}", "not ranked by them")
         )
-        who = formatting.joined(sorted(names))
+        who = formatting.list_in_words(sorted(names))
         yield f"{who} failed the correctness gate{of}: shown as wrong, {where}."
 
 
@@ -76,7 +76,7 @@ def _answers_table(
             for scope in scopes
         ]
         wrong = any(c.passed is False and c.invalidates == EVERYTHING for c in answers.values())
-        head = (plain(run.labels[series]), plain(dataset))
+        head = (plain_cell(run.labels[series]), plain_cell(dataset))
         rows.append(Row((*head, *cells), "wrong" if wrong else "ok", series))
     rows.sort(key=lambda row: row.tone != "wrong")
     return Table("gate", "Correctness checks by store", heads, tuple(rows))
@@ -87,22 +87,25 @@ def _scope_cell(checks: Sequence[CheckResult]) -> Cell:
     applied = [check for check in checks if check.passed is not None]
     failed = [check for check in applied if not check.passed]
     note = "; ".join(
-        [f"{_named(check)}: {check.detail}" for check in failed]
+        [f"{_check_title(check)}: {check.detail}" for check in failed]
         or dict.fromkeys(check.detail for check in checks if check.passed is None)
     )
     if not applied:
         return Cell("n/a", "", note=note or "not asked", tone="absent")
     if failed:
-        names = ", ".join(map(_named, failed))
+        names = ", ".join(map(_check_title, failed))
         return Cell("✗", False, f"{names} ({len(failed)} of {len(applied)})", note, tone="wrong")
     return Cell("✓", True, formatting.plural(len(applied), "check"), note)
 
 
 def _checks_table(checks: Sequence[CheckResult]) -> Table:
     heads = columns("check", invalidates="A failure invalidates", demands="Requirement")
-    rows = [Row((plain(c.name, _named(c)), plain(c.invalidates), plain(c.demands))) for c in checks]
+    rows = [
+        Row((plain_cell(c.name, _check_title(c)), plain_cell(c.invalidates), plain_cell(c.demands)))
+        for c in checks
+    ]
     return Table("gate-checks", "Requirements of each check", heads, tuple(rows))
 
 
-def _named(check: CheckResult) -> str:
+def _check_title(check: CheckResult) -> str:
     return check.name.replace("_", " ")

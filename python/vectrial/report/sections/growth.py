@@ -22,7 +22,7 @@ from vectrial.document.blocks import (
     Table,
     absent_cell,
     columns,
-    plain,
+    plain_cell,
     source_of,
 )
 from vectrial.document.charts import growth as charts
@@ -35,7 +35,7 @@ from vectrial.util.file_names import slug
 
 _HEAD = columns("store", "quantity", law="Grows as")
 _INDEX = Column("index", "Index", numeric=False)
-#: A report says what would be at so many times the most rows that were measured.
+#: A report forecasts this many times the largest measured number of rows.
 _AHEAD = 10
 #: A forecast of recall that is no further away is told to be near.
 _NEAR = 0.01
@@ -103,14 +103,14 @@ def _check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Tab
         Row(
             (
                 *_head(run, outlook),
-                plain(outlook.curve.sizes[-1], f"{outlook.curve.sizes[-1]:,}"),
+                plain_cell(outlook.curve.sizes[-1], f"{outlook.curve.sizes[-1]:,}"),
                 _forecast_cell(outlook),
                 _measured_cell(outlook, recall),
                 replace(
-                    plain(outlook.inside, "yes" if outlook.inside else "no"),
+                    plain_cell(outlook.inside, "yes" if outlook.inside else "no"),
                     tone="ok" if outlook.inside else "wrong",
                 ),
-                plain(formatting.params(dict(outlook.curve.build.index_params))),
+                plain_cell(formatting.params(dict(outlook.curve.build.index_params))),
             ),
             "ok",
             outlook.curve.build.series,
@@ -148,11 +148,11 @@ def _forecast_table(run: RunData, found: Sequence[Curve], rows: float, recall: f
         Row(
             (
                 *_head(run, outlook),
-                plain(len(outlook.curve.sizes)),
-                plain(outlook.curve.sizes[-1], f"{outlook.curve.sizes[-1]:,}"),
-                _measured_cell(_at_largest(outlook), recall),
+                plain_cell(len(outlook.curve.sizes)),
+                plain_cell(outlook.curve.sizes[-1], f"{outlook.curve.sizes[-1]:,}"),
+                _measured_cell(_at_largest_size(outlook), recall),
                 _forecast_cell(outlook),
-                plain(formatting.params(dict(outlook.curve.build.index_params))),
+                plain_cell(formatting.params(dict(outlook.curve.build.index_params))),
             ),
             series=outlook.curve.build.series,
         )
@@ -180,7 +180,7 @@ def _figures(run: RunData, found: Sequence[Curve], rows: float, looks: Looks) ->
         own = [c for c in found if c.quantity == quantity and c.growth is not None]
         if not own:
             continue
-        title, scale = _drawn_as(own[0])
+        title, scale = _axis_of(own[0])
         drawn = [
             charts.Forecasts(
                 curve.build.series,
@@ -205,7 +205,7 @@ def _figures(run: RunData, found: Sequence[Curve], rows: float, looks: Looks) ->
         )
 
 
-def _drawn_as(curve: Curve) -> tuple[str, float]:
+def _axis_of(curve: Curve) -> tuple[str, float]:
     """The axis title of a quantity with its unit, and the factor for its values."""
     metric = curve.quantity.metric
     match curve.quantity.unit:
@@ -228,16 +228,16 @@ def quantity_title(curve: Curve) -> str:
     return title if clients is None else f"{title}, {formatting.plural(clients, 'client')}"
 
 
-def _at_largest(outlook: Outlook) -> Outlook:
+def _at_largest_size(outlook: Outlook) -> Outlook:
     curve = outlook.curve
     return replace(outlook, measured=curve.values[-1], source=curve.points[-1])
 
 
 def _head(run: RunData, outlook: Outlook) -> tuple[Cell, ...]:
     return (
-        plain(run.labels[outlook.curve.build.series]),
-        plain(quantity_title(outlook.curve)),
-        plain(_law(outlook)),
+        plain_cell(run.labels[outlook.curve.build.series]),
+        plain_cell(quantity_title(outlook.curve)),
+        plain_cell(_law(outlook)),
     )
 
 
@@ -245,7 +245,7 @@ def _law(outlook: Outlook) -> str:
     quantity = outlook.curve.quantity
     if quantity.is_recall:
         return f"odds of a miss: {outlook.law}"
-    inverse = quantity.inverse and outlook.law is not Law.POWER
+    inverse = quantity.is_inverse and outlook.law is not Law.POWER
     return f"1 / ({outlook.law})" if inverse else str(outlook.law)
 
 
@@ -279,7 +279,7 @@ def _doubts(run: RunData, made: Sequence[Outlook]) -> Iterator[str]:
             f"{quantity_title(one.curve)} of {run.labels[one.curve.build.series]}" for one in own
         )
         yield (
-            f"{_TOO_WIDE[0].upper()}{_TOO_WIDE[1:]} ({formatting.joined(list(names))}): the ends of"
+            f"{_TOO_WIDE[0].upper()}{_TOO_WIDE[1:]} ({formatting.list_in_words(list(names))}): the ends of"
             f" the interval are more than {TOO_WIDE:g}-fold apart; {remedy}."
         )
     disturbed: dict[tuple[int, ...], list[str]] = defaultdict(list)
@@ -287,8 +287,8 @@ def _doubts(run: RunData, made: Sequence[Outlook]) -> Iterator[str]:
         if one.curve.disturbed:
             disturbed[one.curve.disturbed].append(run.labels[one.curve.build.series])
     for sizes, stores in disturbed.items():
-        which = formatting.joined([f"{rows:,}" for rows in sizes])
-        who = formatting.joined(list(dict.fromkeys(stores)))
+        which = formatting.list_in_words([f"{rows:,}" for rows in sizes])
+        who = formatting.list_in_words(list(dict.fromkeys(stores)))
         yield f"Other work disturbed {who} at {which} rows: what was measured there weighs less."
 
 
@@ -312,7 +312,9 @@ _SIZING_NOTES = (
 )
 
 
-def sizing(run: RunData, made: Sequence[Sizing], demand: Demand, prices: Prices | None) -> Section:
+def sizing(
+    run: RunData, sizings: Sequence[Sizing], demand: Demand, prices: Prices | None
+) -> Section:
     """A table of the resources that each store would need."""
     currency = "" if prices is None else prices.currency
     heads = (
@@ -330,18 +332,18 @@ def sizing(run: RunData, made: Sequence[Sizing], demand: Demand, prices: Prices 
     rows = [
         Row(
             (
-                plain(run.labels[one.build.series]),
-                plain(by),
+                plain_cell(run.labels[one.build.series]),
+                plain_cell(by),
                 *_cells(deployment, one.reason, prices is not None),
             ),
             "ok" if deployment is not None else "absent",
             one.build.series,
         )
-        for one in made
+        for one in sizings
         for by, deployment in (("median", one.expected), ("worse end", one.cautious))
     ]
-    clients = sorted({one.clients for one in made if one.clients})
-    loads = formatting.joined([formatting.plural(count, "client") for count in clients])
+    clients = sorted({one.clients for one in sizings if one.clients})
+    loads = formatting.list_in_words([formatting.plural(count, "client") for count in clients])
     notes = list(_SIZING_NOTES)
     notes += [f"QPS and p99 are those of {loads} for each node."] if loads else []
     notes += [f"Prices of {prices.dated} ({prices.source})."] if prices is not None else []
@@ -359,22 +361,22 @@ def _cells(deployment: Deployment | None, reason: str, priced: bool) -> tuple[Ce
         return (absent_cell(reason),) * (10 if priced else 9)
     one = deployment
     cells = (
-        plain(one.nodes, f"{one.nodes:,}"),
-        plain(one.shards, f"{one.shards:,}"),
-        plain(one.replicas, f"{one.replicas:,}"),
-        plain(one.rows, f"{one.rows:,.0f}"),
+        plain_cell(one.nodes, f"{one.nodes:,}"),
+        plain_cell(one.shards, f"{one.shards:,}"),
+        plain_cell(one.replicas, f"{one.replicas:,}"),
+        plain_cell(one.rows, f"{one.rows:,.0f}"),
         _measure(one.memory_bytes, "B"),
         _measure(one.disk_bytes, "B"),
         _measure(one.qps, "1/s"),
         _measure(one.p99_us, "us"),
         _measure(one.ready_s, "s"),
     )
-    return (*cells, plain(one.per_month, f"{one.per_month:,.0f}")) if priced else cells
+    return (*cells, plain_cell(one.per_month, f"{one.per_month:,.0f}")) if priced else cells
 
 
 def _measure(value: float | None, unit: str) -> Cell:
     return (
         absent_cell("no forecast")
         if value is None
-        else plain(value, formatting.measure(value, unit))
+        else plain_cell(value, formatting.measure(value, unit))
     )

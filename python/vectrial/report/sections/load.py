@@ -16,7 +16,7 @@ from vectrial.analysis.analysis import (
     sorted_facets,
 )
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.trial import Trial, stable
+from vectrial.analysis.trial import Trial, stable_text
 from vectrial.document.blocks import (
     Block,
     Cell,
@@ -29,7 +29,7 @@ from vectrial.document.blocks import (
     absent_cell,
     columns,
     count_cell,
-    plain,
+    plain_cell,
     ratio_cell,
     spread_cell,
     value_cell,
@@ -37,7 +37,7 @@ from vectrial.document.blocks import (
 from vectrial.document.charts import search
 from vectrial.document.charts.theme import Looks
 from vectrial.model.phase import Role
-from vectrial.report.sections.search import in_order, search_cells
+from vectrial.report.sections.search import search_cells, sorted_searches
 from vectrial.stats.intervals import spread_of
 from vectrial.util import formatting
 
@@ -62,7 +62,7 @@ _OPEN = (
 def open_loop(run: RunData, looks: Looks) -> Section | None:
     """Latency at each offered load."""
     blocks: list[Block] = []
-    for facet, members in by_facet(run.in_role(Role.SEARCH), with_k=True):
+    for facet, members in by_facet(run.points_in_role(Role.SEARCH), with_k=True):
         points = [p for p in members if search.rate_of(p) is not None]
         if any(p.spread("latency_p99") for p in points):
             blocks.append(
@@ -72,11 +72,11 @@ def open_loop(run: RunData, looks: Looks) -> Section | None:
                     "Open loop: the schedule does not wait for answers, and latency counts from "
                     "when a request was due. Hollow markers are invalid or failed the gate.",
                     f"p99 latency against the offered rate on {facet.title}.",
-                    search.against_rate(points, "latency_p99", looks),
+                    search.chart_by_rate(points, "latency_p99", looks),
                     run.ordered(points),
                 )
             )
-        rows = [_open_row(run, p) for p in in_order(run, points)]
+        rows = [_open_row(run, p) for p in sorted_searches(run, points)]
         if rows:
             title = f"Fixed arrival rate: {facet.title}"
             blocks.append(Table(f"open-loop-{facet.slug}", title, _OPEN, tuple(rows)))
@@ -92,12 +92,12 @@ def open_loop(run: RunData, looks: Looks) -> Section | None:
 
 
 def _open_row(run: RunData, point: Point) -> Row:
-    offered = plain(point.params["rate"], formatting.number(float(point.params["rate"])))
+    offered = plain_cell(point.params["rate"], formatting.number(float(point.params["rate"])))
     if point.state != "ok":
         offered = Cell(offered.text, offered.value, note=point.reason or point.state)
     qps, recall, p50, p99, _, errors, at = search_cells(point)
     cells = (
-        plain(run.labels[point.series]),
+        plain_cell(run.labels[point.series]),
         offered,
         qps,
         p50,
@@ -110,7 +110,7 @@ def _open_row(run: RunData, point: Point) -> Row:
         spread_cell(point, "in_flight_peak", "1"),
         spread_cell(point, "backlog", "1"),
         count_cell(point, "in_flight_limit_hits"),
-        plain(point.params.get("arrivals", formatting.NOTHING)),
+        plain_cell(point.params.get("arrivals", formatting.NOTHING)),
         at,
     )
     return Row(cells, point.state, point.series)
@@ -181,8 +181,8 @@ def _tax_row(native: Point, sdk: Point) -> Row:
 
     cells = (
         Cell(native.series.store, native.series.store, note=why),
-        plain(native.experiment),
-        absent_cell() if clients is None else plain(clients),
+        plain_cell(native.experiment),
+        absent_cell() if clients is None else plain_cell(clients),
         *both("qps", "1"),
         ratio_cell(sdk, native, "qps"),
         *both("latency_p50", "us"),
@@ -190,7 +190,7 @@ def _tax_row(native: Point, sdk: Point) -> Row:
         *both("cpu_us_per_op", "us"),
         ratio_cell(sdk, native, "cpu_us_per_op"),
         *both("recall_mean", "1"),
-        plain(operating_point(native)),
+        plain_cell(operating_point(native)),
     )
     return Row(cells, state, native.series)
 
@@ -213,7 +213,7 @@ def certificate(run: RunData) -> Section | None:
     points = [p for p in points if any("client_cpu_share" in one.metrics for one in p.phases)]
     if not points:
         return None
-    rows = [_certificate_row(run, p) for p in in_order(run, points)]
+    rows = [_certificate_row(run, p) for p in sorted_searches(run, points)]
     lead = (
         "The ceiling is the QPS of the client against a null server that answers at once, with "
         "requests of the same size and as many in flight. It is measured before the run. A row "
@@ -232,7 +232,7 @@ def _certificate_row(run: RunData, point: Point) -> Row:
         else f"{formatting.number(rate or 0)} QPS offered"
     )
     bound = "client-bound" in (point.reason or "")
-    verdict = plain("the store" if point.state == "ok" else point.state)
+    verdict = plain_cell("the store" if point.state == "ok" else point.state)
     if bound:
         verdict = Cell("client-bound", "client-bound", note=point.reason or "", tone="invalid")
 
@@ -243,9 +243,9 @@ def _certificate_row(run: RunData, point: Point) -> Row:
     if rate is not None:
         lag = spread_cell(point, "schedule_lag_p99", "us")
     cells = (
-        plain(run.labels[point.series]),
-        plain(point.experiment),
-        plain(load),
+        plain_cell(run.labels[point.series]),
+        plain_cell(point.experiment),
+        plain_cell(load),
         spread_cell(point, "qps", "1"),
         spread_cell(point, "cpu_us_per_op", "us"),
         spread_cell(point, "client_cpu_share", "1", show=percent),
@@ -253,7 +253,7 @@ def _certificate_row(run: RunData, point: Point) -> Row:
         spread_cell(point, "ceiling_share", "1", show=percent),
         lag,
         verdict,
-        plain(operating_point(point, without=(*LOAD, *VERDICT))),
+        plain_cell(operating_point(point, without=(*LOAD, *VERDICT))),
     )
     return Row(cells, "invalid" if bound else point.state, point.series)
 
@@ -299,7 +299,7 @@ def _searches(trial: Trial) -> bool:
 def _loads_table(run: RunData, facet: Facet, trials: Sequence[Trial]) -> Table:
     builds: dict[tuple[object, str], list[Trial]] = defaultdict(list)
     for trial in trials:
-        builds[trial.series, stable(trial.index_params)].append(trial)
+        builds[trial.series, stable_text(trial.index_params)].append(trial)
     rows = [_loads_row(run, members) for members in builds.values()]
     rows.sort(key=lambda row: row.cells[-3].value or 0.0)
     title = f"Loads behind the searches: {facet.title}"
@@ -308,14 +308,14 @@ def _loads_table(run: RunData, facet: Facet, trials: Sequence[Trial]) -> Table:
 
 def _loads_row(run: RunData, trials: Sequence[Trial]) -> Row:
     first = trials[0]
-    every = list({stable(trial.load): trial.load for trial in trials if trial.load}.values())
+    every = list({stable_text(trial.load): trial.load for trial in trials if trial.load}.values())
     why = "" if every else "not recorded: an experiment loaded the rows without timing it"
     return Row(
         (
-            plain(run.labels[first.series]),
+            plain_cell(run.labels[first.series]),
             *(_time(every, name, why) for name in _TIMES),
-            plain(len(every)),
-            plain(formatting.params(first.index_params)),
+            plain_cell(len(every)),
+            plain_cell(formatting.params(first.index_params)),
         ),
         series=first.series,
     )

@@ -14,7 +14,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     Tone,
-    plain,
+    plain_cell,
     spread_cell,
     value_cell,
 )
@@ -45,7 +45,7 @@ GLANCE = (
 _OPERATIONS = ("read", "create", "update", "delete")
 
 
-def at_a_glance(run: RunData, found: Sequence[Sweep]) -> Section | None:
+def glance_section(run: RunData, found: Sequence[Sweep]) -> Section | None:
     """One row per store: search at equal recall, single operations, loading, size."""
     tables = tuple(_glance(run, sweep) for sweep in found)
     if not tables:
@@ -61,7 +61,7 @@ def at_a_glance(run: RunData, found: Sequence[Sweep]) -> Section | None:
 
 
 def _glance(run: RunData, sweep: Sweep) -> Table:
-    rows = [_glance_row(run, sweep, series) for series in _everyone(run, sweep)]
+    rows = [_glance_row(run, sweep, series) for series in _all_series(run, sweep)]
     rows.sort(key=_rank)
     return Table(
         f"glance-{sweep.facet.slug}",
@@ -75,7 +75,7 @@ def _glance(run: RunData, sweep: Sweep) -> Table:
     )
 
 
-def _everyone(run: RunData, sweep: Sweep) -> list[Series]:
+def _all_series(run: RunData, sweep: Sweep) -> list[Series]:
     """Series measured here, and those that failed or were skipped on this dataset."""
     others = [t.series for t in run.trials if t.dataset == sweep.facet.dataset]
     return list(dict.fromkeys([*sweep.series, *others]))
@@ -90,8 +90,12 @@ def _rank(row: Row) -> tuple[int, float]:
 def _glance_row(run: RunData, sweep: Sweep, series: Series) -> Row:
     facet = sweep.facet
     if series not in sweep.series:
-        search, tone, built = _not_swept(run, facet, series)
-        front: tuple[Cell, ...] = (plain(run.labels[series]), search, *(Cell("") for _ in range(4)))
+        search, tone, built = _why_not_swept(run, facet, series)
+        front: tuple[Cell, ...] = (
+            plain_cell(run.labels[series]),
+            search,
+            *(Cell("") for _ in range(4)),
+        )
     else:
         row = equal_recall_row(run, sweep, series, TARGETS[0])
         tone, (store, _, qps, recall, _, p99, clients, errors, at, _) = row.tone, row.cells
@@ -108,7 +112,7 @@ def _glance_row(run: RunData, sweep: Sweep, series: Series) -> Row:
     return Row((*front, *_costs(run, facet, series, built)), tone, series)
 
 
-def _not_swept(run: RunData, facet: Facet, series: Series) -> tuple[Cell, Tone, Point | None]:
+def _why_not_swept(run: RunData, facet: Facet, series: Series) -> tuple[Cell, Tone, Point | None]:
     """Reason why a series has no search points, as given by its trials."""
     own = [t for t in run.trials if t.series == series and t.dataset == facet.dataset]
     searching = [t for t in own if any(p.role == Role.SEARCH for p in t.phases)] or own
@@ -137,8 +141,8 @@ def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> l
             return replace(cell, note=f"of the index {formatting.params(point.index_params)}")
         return cell
 
-    loads = run.in_role(Role.LOAD)
-    sizes = run.in_role(Role.SIZE)
+    loads = run.points_in_role(Role.LOAD)
+    sizes = run.points_in_role(Role.SIZE)
     until_ready = [one(loads, "ready_rows_per_s", "1"), one(loads, "ready_s", "s")]
     # Without an experiment that loads, the time of the load that the searches are of.
     if until_ready[1].value is None and built is not None and (times := run.ready_s(built)):
@@ -148,7 +152,10 @@ def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> l
             value_cell(spread_of(times), "s"),
         ]
     return [
-        *(one(run.in_role(Role.OPERATION, name), "latency_p50", "us") for name in _OPERATIONS),
+        *(
+            one(run.points_in_role(Role.OPERATION, name), "latency_p50", "us")
+            for name in _OPERATIONS
+        ),
         *until_ready,
         one(sizes, "disk_bytes", "B"),
         one(sizes, "rss_growth_bytes", "B"),

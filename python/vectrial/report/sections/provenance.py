@@ -15,7 +15,7 @@ from vectrial.document.blocks import (
     Table,
     Text,
     columns,
-    plain,
+    plain_cell,
 )
 from vectrial.model.trial import Series
 from vectrial.stats.intervals import RANGE_REPEATS
@@ -47,8 +47,8 @@ def not_measured(run: RunData) -> Section | None:
     made = tuple(
         Row(
             (
-                plain(run.labels[series]), plain(dataset), plain(experiment), plain(what),
-                plain(count, f"{count:,}"), plain(reason),
+                plain_cell(run.labels[series]), plain_cell(dataset), plain_cell(experiment),
+                plain_cell(what), plain_cell(count, f"{count:,}"), plain_cell(reason),
             ),
             "absent",
             series,
@@ -76,25 +76,28 @@ def data(run: RunData) -> Section | None:
     )
     rows, facts = [], []
     for row in run.datasets:
-        counts = [plain(row[key], f"{row[key]:,}") for key in ("rows", "dim", "queries")]
+        counts = [plain_cell(row[key], f"{row[key]:,}") for key in ("rows", "dim", "queries")]
         sizes = [
-            plain(row[key], formatting.size(row[key])) for key in ("raw_bytes", "metadata_bytes")
+            plain_cell(row[key], formatting.size(row[key]))
+            for key in ("raw_bytes", "metadata_bytes")
         ]
         rows.append(
             Row(
                 (
-                    plain(row["name"]),
+                    plain_cell(row["name"]),
                     *counts,
-                    plain(row["metric_space"]),
+                    plain_cell(row["metric_space"]),
                     *sizes,
-                    plain(row["source"]),
-                    plain(row["licence"]),
-                    plain(row["stand_in_for"] or "", row["stand_in_for"] or formatting.NOTHING),
-                    plain(row["fingerprint"], str(row["fingerprint"])[:16]),
+                    plain_cell(row["source"]),
+                    plain_cell(row["licence"]),
+                    plain_cell(
+                        row["stand_in_for"] or "", row["stand_in_for"] or formatting.NOTHING
+                    ),
+                    plain_cell(row["fingerprint"], str(row["fingerprint"])[:16]),
                 ),
             )
         )
-        said = [f"{path}: {_shown(value)}" for path, value in flat(row["facts"])]
+        said = [f"{path}: {_value_text(value)}" for path, value in flat(row["facts"])]
         if said:
             facts.append(f"{row['name']} — " + "; ".join(said))
     blocks: list[Block] = [Table("datasets", "Datasets", heads, tuple(rows))]
@@ -115,11 +118,13 @@ def stores(run: RunData) -> Section:
         rows.append(
             Row(
                 (
-                    plain(store),
-                    plain(version, version or formatting.NOTHING),
-                    plain(", ".join(dict.fromkeys(t.series.lane for t in own))),
-                    plain(", ".join(dict.fromkeys(t.series.index_kind for t in own))),
-                    plain("; ".join(differences), "; ".join(differences) or formatting.NOTHING),
+                    plain_cell(store),
+                    plain_cell(version, version or formatting.NOTHING),
+                    plain_cell(", ".join(dict.fromkeys(t.series.lane for t in own))),
+                    plain_cell(", ".join(dict.fromkeys(t.series.index_kind for t in own))),
+                    plain_cell(
+                        "; ".join(differences), "; ".join(differences) or formatting.NOTHING
+                    ),
                 ),
                 series=own[0].series,
             )
@@ -138,10 +143,10 @@ def environment(run: RunData) -> Section:
     facts: dict[str, list[str]] = defaultdict(list)
     for path, value in flat(run.run["environment"]):
         group, _, name = path.partition(".")
-        shown = formatting.size(value) if path.endswith("_bytes") else _shown(value)
+        shown = formatting.size(value) if path.endswith("_bytes") else _value_text(value)
         facts[group].append(f"{name} {shown}" if name else shown)
     rows = tuple(
-        Row((plain(group.replace("_", " ")), plain("; ".join(said))))
+        Row((plain_cell(group.replace("_", " ")), plain_cell("; ".join(said))))
         for group, said in facts.items()
     )
     return Section(
@@ -164,7 +169,7 @@ def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, values
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return formatting.number(value, 6) if isinstance(value, float) else str(value)

@@ -20,7 +20,7 @@ from vectrial.document.blocks import (
     absent_cell,
     columns,
     count_cell,
-    plain,
+    plain_cell,
     ratio_cell,
     source_of,
     spread_cell,
@@ -71,7 +71,7 @@ def _recall_qps(sweep: Sweep, looks: Looks) -> Figure:
         f"Recall and QPS: {sweep.facet.title}",
         caption,
         f"Recall against QPS on {sweep.facet.title}. On the front of all stores: "
-        + (formatting.joined(list(dict.fromkeys(front))) or "none")
+        + (formatting.list_in_words(list(dict.fromkeys(front))) or "none")
         + ".",
         charts_search.recall_qps(sweep, looks, TARGETS[0]),
         sweep.series,
@@ -122,7 +122,7 @@ def _fastest_first(row: Row) -> tuple[int, float]:
 
 def equal_recall_row(run: RunData, sweep: Sweep, series: Series, target: float) -> Row:
     """A series at a target recall: all figures of one row come from the same requests."""
-    head = (plain(run.labels[series]), plain(target, f"≥ {target:.2f}"))
+    head = (plain_cell(run.labels[series]), plain_cell(target, f"≥ {target:.2f}"))
     wrong = sweep.of(series, "wrong")
 
     def without(nothing: Cell) -> Row:
@@ -148,7 +148,7 @@ def equal_recall_row(run: RunData, sweep: Sweep, series: Series, target: float) 
     if between is not None:
         qps, points = between
         read = source_of(*points, metric="qps", recall=target)
-        exact = replace(plain(qps, formatting.number(qps)), source=read)
+        exact = replace(plain_cell(qps, formatting.number(qps)), source=read)
     return Row((*head, *cells, exact), "ok", series)
 
 
@@ -166,9 +166,9 @@ def search_cells(point: Point) -> tuple[Cell, ...]:
         spread_cell(point, "recall_mean", "1", show=formatting.recall),
         spread_cell(point, "latency_p50", "us"),
         spread_cell(point, "latency_p99", "us"),
-        absent_cell() if clients is None else plain(clients),
+        absent_cell() if clients is None else plain_cell(clients),
         count_cell(point, "errors", note),
-        plain(operating_point(point)),
+        plain_cell(operating_point(point)),
     )
 
 
@@ -185,20 +185,20 @@ _POOLED = (
 )
 
 
-def _of_all_repeats(run: RunData, point: Point) -> Row:
+def _pooled_row(run: RunData, point: Point) -> Row:
     parts = [run.histograms[p.phase_id] for p in point.phases if p.phase_id in run.histograms]
     count = sum(p.value("count") or 0 for p in point.phases)
     cells = (
-        plain(run.labels[point.series]),
-        *(_pooled(point, parts, name, count) for name in _QUANTILES),
-        replace(plain(count, f"{count:,.0f}"), source=source_of(point, metric="count")),
-        plain(point.repeats),
-        plain(operating_point(point)),
+        plain_cell(run.labels[point.series]),
+        *(_pooled_cell(point, parts, name, count) for name in _QUANTILES),
+        replace(plain_cell(count, f"{count:,.0f}"), source=source_of(point, metric="count")),
+        plain_cell(point.repeats),
+        plain_cell(operating_point(point)),
     )
     return Row(cells, "ok", point.series)
 
 
-def _pooled(point: Point, parts: list[bytes], name: str, count: float) -> Cell:
+def _pooled_cell(point: Point, parts: list[bytes], name: str, count: float) -> Cell:
     if len(parts) < point.repeats:
         return absent_cell("not every repeat kept its histogram")
     quantile = QUANTILES[f"latency_{name}"]
@@ -231,7 +231,7 @@ def latency(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
                 run.ordered(drawn),
             )
         )
-        rows = tuple(_of_all_repeats(run, point) for point in drawn)
+        rows = tuple(_pooled_row(run, point) for point in drawn)
         title = f"Percentiles of all repeats together: {sweep.facet.title}"
         name = f"percentiles-{sweep.facet.slug}"
         blocks.append(Table(name, title, _PERCENTILES, rows, _POOLED))
@@ -272,7 +272,7 @@ def concurrency(run: RunData, looks: Looks) -> Section | None:
                         "Closed loop: each client has one request in flight and sends the next "
                         "when it is answered. Hollow markers are invalid or failed the gate.",
                         f"{what} against the number of clients on {facet.title}.",
-                        charts_search.against_clients(points, metric, looks),
+                        charts_search.chart_by_clients(points, metric, looks),
                         series,
                     )
                 )
@@ -294,14 +294,14 @@ def _concurrency_table(run: RunData, slug: str, title: str, points: list[Point])
         if charts_search.clients_of(p) == 1 and p.state == "ok"
     }
     rows = []
-    for point in in_order(run, points):
+    for point in sorted_searches(run, points):
         qps, recall_, p50, p99, clients, errors, at = search_cells(point)
         base = alone.get((point.series, operating_point(point)))
         ratio = absent_cell()
         if base is not None and point.state == "ok":
             ratio = ratio_cell(point, base, "qps")
         cells = (
-            plain(run.labels[point.series]),
+            plain_cell(run.labels[point.series]),
             clients,
             qps,
             ratio,
@@ -318,7 +318,7 @@ def _concurrency_table(run: RunData, slug: str, title: str, points: list[Point])
     return Table(f"concurrency-{slug}", f"More clients: {title}", _CONCURRENCY, tuple(rows))
 
 
-def in_order(run: RunData, points: Iterable[Point]) -> list[Point]:
+def sorted_searches(run: RunData, points: Iterable[Point]) -> list[Point]:
     """Searches by series, setting and load."""
     series = list(run.labels)
 

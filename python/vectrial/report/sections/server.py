@@ -13,7 +13,7 @@ from vectrial.document.blocks import (
     Table,
     absent_cell,
     columns,
-    plain,
+    plain_cell,
     spread_cell,
 )
 from vectrial.document.charts import search
@@ -57,7 +57,8 @@ def cost(run: RunData) -> Section | None:
         "at most is the kernel's own record where it grew in the phase."
     )
     notes = tuple(
-        f"Left out: {formatting.joined(list(phases))}: {why}." for why, phases in left_out.items()
+        f"Left out: {formatting.list_in_words(list(phases))}: {why}."
+        for why, phases in left_out.items()
     )
     table = Table("server-cost", "What each phase cost the server", _COST, rows, notes)
     return Section("server-cost", "What it cost the server", lead, (table,))
@@ -71,11 +72,11 @@ def _cost_row(run: RunData, point: Point) -> Row:
     if brief:
         cores = absent_cell("too short a phase to be sampled")
     cells = (
-        plain(run.labels[point.series]),
-        plain(point.dataset),
-        plain(point.experiment),
-        plain(point.phase),
-        absent_cell() if clients is None else plain(clients),
+        plain_cell(run.labels[point.series]),
+        plain_cell(point.dataset),
+        plain_cell(point.experiment),
+        plain_cell(point.phase),
+        absent_cell() if clients is None else plain_cell(clients),
         cores,
         spread_cell(point, "server_cpu_us_per_op", "us", absent="nothing was counted"),
         spread_cell(point, "cpu_us_per_op", "us", absent="nothing was counted"),
@@ -84,7 +85,7 @@ def _cost_row(run: RunData, point: Point) -> Row:
         spread_cell(point, "server_disk_bytes", "B"),
         spread_cell(point, "server_read_bytes", "B"),
         spread_cell(point, "server_write_bytes", "B"),
-        plain(operating_point(point)),
+        plain_cell(operating_point(point)),
     )
     return Row(cells, point.state, point.series)
 
@@ -108,7 +109,7 @@ def servers(run: RunData) -> Section | None:
     if not ways:
         return None
     rows = tuple(
-        Row((plain(store), *(plain(word, word or formatting.NOTHING) for word in way)))
+        Row((plain_cell(store), *(plain_cell(word, word or formatting.NOTHING) for word in way)))
         for store, found in ways.items()
         for way in found
     )

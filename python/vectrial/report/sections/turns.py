@@ -9,7 +9,7 @@ import numpy as np
 
 from vectrial.analysis.analysis import TARGETS, Sweep
 from vectrial.analysis.run_data import Point, RunData
-from vectrial.analysis.turns import Running, of_points, running
+from vectrial.analysis.turns import RunningRatio, compare_points, running_ratios
 from vectrial.document.blocks import (
     Block,
     Cell,
@@ -21,7 +21,7 @@ from vectrial.document.blocks import (
     absent_cell,
     columns,
 )
-from vectrial.document.charts.theme import Looks, chart_of, described, finished, legend
+from vectrial.document.charts.theme import Looks, chart_of, description, finish_chart, legend
 from vectrial.document.charts.vegalite import Settings, channel, layer
 from vectrial.model.phase import COLDER
 from vectrial.model.trial import Series
@@ -31,9 +31,10 @@ from vectrial.util import formatting
 
 
 def ratios(
-    running: Mapping[Series, Sequence[Running]], against: str, looks: Looks
+    running: Mapping[Series, Sequence[RunningRatio]], baseline: str, looks: Looks
 ) -> Callable[[int, bool], dict[str, Any]]:
-    """The ratio of each series' QPS to that of the store `against`, by round, with its interval."""
+    """The ratio of each series' QPS to that of the store `baseline`, by round, with its
+    interval."""
     rows = [
         {
             "series": looks.labels[series],
@@ -42,10 +43,10 @@ def ratios(
             "low": one.low,
             "high": one.high,
             "batch": one.batch,
-            "description": described(
+            "description": description(
                 ("", looks.labels[series]),
                 ("after rounds", f"{one.rounds:,}"),
-                (f"QPS over that of {against}", formatting.number(one.ratio)),
+                (f"QPS over that of {baseline}", formatting.number(one.ratio)),
                 ("between", f"{formatting.number(one.low)} and {formatting.number(one.high)}"),
             ),
         }
@@ -58,7 +59,7 @@ def ratios(
         x = channel("rounds:Q", title="rounds", axis=Settings(tickCount=6))
 
         def y(field: str) -> Settings:
-            title, axis = f"QPS over that of {against} (log)", Settings(format=".3~r", tickCount=6)
+            title, axis = f"QPS over that of {baseline} (log)", Settings(format=".3~r", tickCount=6)
             return channel(f"{field}:Q", title=title, scale=log, axis=axis)
 
         colours, shapes, _ = looks.scales(list(running))
@@ -75,7 +76,7 @@ def ratios(
                 description="description:N",
             ),
         )
-        return finished(chart, width, round(min(320, max(240, width * 0.45))))
+        return finish_chart(chart, width, round(min(320, max(240, width * 0.45))))
 
     return spec
 
@@ -111,7 +112,7 @@ def turns(run: RunData, found: Sequence[Sweep], looks: Looks) -> Section | None:
         best = [p for p in best if all(one.phase_id in run.slices for one in p.phases)]
         if len(best) > 1:
             blocks.append(_pairs(run, sweep, best))
-            blocks += _picture(run, sweep, best, looks)
+            blocks += _figures(run, sweep, best, looks)
         blocks.append(_price(run, sweep))
     return Section(
         "turns",
@@ -128,7 +129,7 @@ def _pairs(run: RunData, sweep: Sweep, best: Sequence[Point]) -> Table:
     """Each store's fastest point at the first target of recall against the fastest of all."""
     first, rows = best[0], []
     for point in best[1:]:
-        qps, p99 = (of_points(run, first, point, m) for m in ("qps", "latency_p99"))
+        qps, p99 = (compare_points(run, first, point, m) for m in ("qps", "latency_p99"))
         if qps is None:
             continue
         rows.append(
@@ -178,9 +179,9 @@ def _ratio(effect: Effect) -> Cell:
     return Cell(shown, effect.ratio, ends, low=effect.low, high=effect.high)
 
 
-def _picture(run: RunData, sweep: Sweep, best: Sequence[Point], looks: Looks) -> list[Figure]:
+def _figures(run: RunData, sweep: Sweep, best: Sequence[Point], looks: Looks) -> list[Figure]:
     first = best[0]
-    found = {point.series: running(run, first, point) for point in best[1:]}
+    found = {point.series: running_ratios(run, first, point) for point in best[1:]}
     found = {series: some for series, some in found.items() if some}
     if not found:
         return []

@@ -50,11 +50,11 @@ def warnings(run: RunData) -> tuple[str, ...]:
             f"{'contradicts' if len(doubtful) == 1 else 'contradict'} other recorded values; "
             "the report has the reasons."
         )
-    found += _unranked(run)
+    found += _unranked_warnings(run)
     few = _few_repeats(run)
     if few:
         found.append(f"{few}: no interval, so small differences may be chance.")
-    loads = min((point.repeats for point in run.points if _turned(run, point)), default=None)
+    loads = min((point.repeats for point in run.points if _took_turns(run, point)), default=None)
     if loads is not None and loads < LEAST_LOADS:
         found.append(
             f"In turns with {formatting.plural(loads, 'load')} of each store: what is decided is "
@@ -63,7 +63,16 @@ def warnings(run: RunData) -> tuple[str, ...]:
         )
     if dict(flat(run.run["environment"])).get("git.dirty"):
         found.append("Measured with uncommitted changes to Vectrial.")
-    found += filter(None, (_brief(run), _thin(run), _against_sense(run), _swapped(run), _busy(run)))
+    found += filter(
+        None,
+        (
+            _brief_phases(run),
+            _thin_rows(run),
+            _implausible_speedups(run),
+            _swapping(run),
+            _busy_machine(run),
+        ),
+    )
     found += interference.sentences(run)
     facts = dict(flat(run.run["environment"]))
     if clock_set_s := facts.get("clock_set_s"):
@@ -95,7 +104,7 @@ def warnings(run: RunData) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _unranked(run: RunData) -> Iterator[str]:
+def _unranked_warnings(run: RunData) -> Iterator[str]:
     """Measured points that are on no front, by store, except points that are not credible."""
     said: dict[str, dict[str, None]] = defaultdict(dict)
     for point in run.points:
@@ -112,7 +121,7 @@ def _few_repeats(run: RunData) -> str:
     search for an answer decides what is measured next, only the answer can have repeats."""
     least: dict[str, int] = {}
     for point in run.points:
-        if point.role == Role.STEP or _turned(run, point):
+        if point.role == Role.STEP or _took_turns(run, point):
             continue
         if point.state == "ok":
             known = least.get(point.experiment, point.repeats)
@@ -122,17 +131,17 @@ def _few_repeats(run: RunData) -> str:
         if count < LEAST_REPEATS:
             few[count].append(experiment.replace("_", " "))
     return "; ".join(
-        f"{formatting.plural(count, 'repeat')} of {formatting.joined(names)}"
+        f"{formatting.plural(count, 'repeat')} of {formatting.list_in_words(names)}"
         for count, names in sorted(few.items())
     )
 
 
-def _turned(run: RunData, point: Point) -> bool:
+def _took_turns(run: RunData, point: Point) -> bool:
     """True if a point's interval comes from slices, not from repeats."""
     return bool(point.phases) and all(one.phase_id in run.slices for one in point.phases)
 
 
-def _brief(run: RunData) -> str | None:
+def _brief_phases(run: RunData) -> str | None:
     loads = [v for _, p in run.phases() if p.name == "load" and (v := p.value("load_s"))]
     brief = [seconds for seconds in loads if seconds < BRIEF_S]
     if not brief:
@@ -143,7 +152,7 @@ def _brief(run: RunData) -> str | None:
     )
 
 
-def _thin(run: RunData) -> str | None:
+def _thin_rows(run: RunData) -> str | None:
     """Warning on rows with few operations: single calls are no average."""
     thin = Counter(
         trial.experiment.replace("_", " ")
@@ -155,12 +164,12 @@ def _thin(run: RunData) -> str | None:
     if not thin:
         return None
     return (
-        f"{formatting.plural(thin.total(), 'row')} of {formatting.joined(list(thin))} "
+        f"{formatting.plural(thin.total(), 'row')} of {formatting.list_in_words(list(thin))} "
         f"{'rests' if thin.total() == 1 else 'rest'} on fewer than {THIN} operations: no average."
     )
 
 
-def _against_sense(run: RunData) -> str | None:
+def _implausible_speedups(run: RunData) -> str | None:
     """Warning on settings that were faster despite more work and no less recall."""
     found: list[tuple[float, Point, Point, str]] = []
     for sweep in sweeps(run):
@@ -168,7 +177,7 @@ def _against_sense(run: RunData) -> str | None:
             points = sweep.of(series)
             pairs = ((more, less) for more in points for less in points)
             for more, less in pairs:
-                name, ratio = _turned_up(less, more), _faster(less, more)
+                name, ratio = _raised_parameter(less, more), _speedup(less, more)
                 if name is not None and ratio > 1 + AGAINST_SENSE:
                     found.append((ratio, more, less, name))
     if not found:
@@ -184,37 +193,37 @@ def _against_sense(run: RunData) -> str | None:
     )
 
 
-def _turned_up(less: Point, more: Point) -> str | None:
-    """The one parameter that is greater in `more`, if two searches differ in nothing else and
-    `more` has no lower recall; otherwise None."""
-    if less.index_params != more.index_params or less.params.keys() != more.params.keys():
+def _raised_parameter(first: Point, second: Point) -> str | None:
+    """The one parameter that is greater in `second`, if two searches differ in nothing else and
+    `second` has no lower recall; otherwise None."""
+    if first.index_params != second.index_params or first.params.keys() != second.params.keys():
         return None
-    differ = [name for name, value in more.params.items() if value != less.params[name]]
-    if len(differ) != 1 or (more.value("recall_mean") or 0) < (less.value("recall_mean") or 0):
+    differ = [name for name, value in second.params.items() if value != first.params[name]]
+    if len(differ) != 1 or (second.value("recall_mean") or 0) < (first.value("recall_mean") or 0):
         return None
-    low, high = less.params[differ[0]], more.params[differ[0]]
+    low, high = first.params[differ[0]], second.params[differ[0]]
     numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in (low, high))
     return differ[0] if numbers and low < high else None
 
 
-def _faster(less: Point, more: Point) -> float:
-    """Least ratio of the speed of `more` to that of `less`, by the spread of both."""
-    slow, fast = less.spread("qps"), more.spread("qps")
+def _speedup(first: Point, second: Point) -> float:
+    """Least ratio of the speed of `second` to that of `first`, by the spread of both."""
+    slow, fast = first.spread("qps"), second.spread("qps")
     return fast.low / slow.high if slow and fast and slow.high else 0.0
 
 
-def _swapped(run: RunData) -> str | None:
+def _swapping(run: RunData) -> str | None:
     used = dict(flat(run.run["environment"])).get("memory.swap_used_bytes")
     if not used:
         return None
     return f"The machine had swapped out {formatting.size(used)} when the run began."
 
 
-def _busy(run: RunData) -> str | None:
+def _busy_machine(run: RunData) -> str | None:
     """Warning based on the load average, which includes client and server: only if the machine does
     not report what else kept it busy."""
     cores = _cores(run.run["environment"])
-    watched = interference.watched(run.trials)
+    watched = interference.monitored_trials(run.trials)
     if any(phase.value("other_cores") is not None for trial in watched for phase in trial.phases):
         unknown = [trial for trial in run.trials if trial not in watched]
     else:

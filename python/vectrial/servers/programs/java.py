@@ -11,7 +11,7 @@ from pathlib import Path
 
 from vectrial.servers.base import NoProgram
 
-#: Where Debian and other systems install it.
+#: Folder in which Debian and other systems install it.
 _PLACES = Path("/usr/lib/jvm")
 
 
@@ -24,7 +24,7 @@ class Java:
     variable: str
 
 
-def find_java(wanted: Java, what: str) -> Path:
+def find_java(required: Java, what: str) -> Path:
     """The home of the Java named by the variable, else of the newest that fits among JAVA_HOME,
     PATH, and Debian's install folders.
 
@@ -34,26 +34,28 @@ def find_java(wanted: Java, what: str) -> Path:
     Raises:
         NoProgram: no Java fits; the message says that `what` needs it.
     """
-    if home := os.environ.get(wanted.variable):
+    if home := os.environ.get(required.variable):
         return Path(home)
     found = {place: version for place in _candidates() if (version := java_version(place))}
-    fitting = [place for place, version in found.items() if wanted.least <= version <= wanted.most]
+    fitting = [
+        place for place, version in found.items() if required.least <= version <= required.most
+    ]
     if fitting:
         return max(fitting, key=lambda place: found[place])
     seen = "".join(f"; {place} is {version}" for place, version in found.items())
     raise NoProgram(
-        f"{what} needs Java {wanted.least} to {wanted.most}, and there is none here{seen}; "
-        f"install one (Debian: apt install openjdk-{wanted.least}-jre-headless), or set JAVA_HOME"
-        f" or {wanted.variable} to it"
+        f"{what} needs Java {required.least} to {required.most}, and there is none here{seen}; "
+        f"install one (Debian: apt install openjdk-{required.least}-jre-headless), or set JAVA_HOME"
+        f" or {required.variable} to it"
     )
 
 
-def java_version(place: Path) -> int | None:
+def java_version(home: Path) -> int | None:
     """The major version of the Java with this home; None if there is none."""
-    if not os.access(place / "bin" / "java", os.X_OK):
+    if not os.access(home / "bin" / "java", os.X_OK):
         return None
     try:
-        match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (place / "release").read_text(), re.M)
+        match = re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', (home / "release").read_text(), re.M)
     except OSError:
         return None
     return int(match[1]) if match else None

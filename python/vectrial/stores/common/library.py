@@ -57,7 +57,7 @@ class RowsStore(Store):
 class LibraryIndex(RowsStore):
     """An index of a library, its rows, and a file for each, written by `flush`.
 
-    suffix: of the index's file.
+    suffix: suffix of the index's file.
     """
 
     suffix: ClassVar[str]

@@ -1,14 +1,14 @@
 """Ids, metadata and optionally vectors of rows, in memory, for indexes that hold bare vectors.
 
-FAISS, hnswlib and usearch keep vectors under integer keys and nothing else. `Rows` stands beside
-such an index and answers everything that is no question of distance: which ids exist, what their
-metadata is, which rows a filter keeps. It costs about 17 bytes per row and the metadata.
+FAISS, hnswlib and usearch keep vectors under integer keys and nothing else. `Rows` adds to such an
+index everything except distances: which ids exist, their metadata, and the rows that a filter
+keeps. It takes about 17 bytes per row, plus the metadata.
 
 Rows live in *slots*, numbered in the order they were added. A removed row leaves its slot dead,
 a replaced one moves to a new slot, and when dead slots exceed a quarter the rest moves together.
 Metadata and the id lookup are kept as a logarithmic number of sorted runs, each at least twice as
-long as the next (the "logarithmic method" of Bentley and Saxe, 1980), so that one row at a time
-and a million at once are both cheap to add.
+long as the next (the "logarithmic method" of Bentley and Saxe, 1980). So adding rows is cheap, one
+at a time or a million at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Run = tuple[NDArray[np.int64], NDArray[np.int64]]  # ids ascending, their slots
 class Rows:
     """Rows of one collection.
 
-    schema: of the collection. keep_vectors: `vectors` holds one row per slot, dead ones too.
+    schema: schema of the collection. keep_vectors: `vectors` holds one row per slot, dead ones too.
     """
 
     def __init__(self, schema: Schema, *, keep_vectors: bool = False) -> None:
@@ -126,7 +126,7 @@ class Rows:
         for start in range(0, len(slots), size):
             yield slots[start : start + size]
 
-    def refuse(self, batch: pa.RecordBatch) -> None:
+    def check_insert(self, batch: pa.RecordBatch) -> None:
         """Raise for a batch that `insert` would not take.
 
         Raises:
@@ -145,9 +145,9 @@ class Rows:
         """Add new rows.
 
         Raises:
-            StoreError, PartialFailure: see `refuse`; nothing was added.
+            StoreError, PartialFailure: see `check_insert`; nothing was added.
         """
-        self.refuse(batch)
+        self.check_insert(batch)
         self._append(batch)
 
     def upsert(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -192,7 +192,7 @@ class Rows:
         order = np.argsort(ids, kind="stable")
         self._runs.append((ids[order], first + order))
         while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
-            self._runs[-2:] = [_merged(*self._runs[-2:])]
+            self._runs[-2:] = [_merge_runs(*self._runs[-2:])]
         self._append_metadata(metadata_of(batch, self.schema))
 
     def _append_metadata(self, batch: pa.RecordBatch) -> None:
@@ -208,10 +208,10 @@ class Rows:
         if slots <= len(self._ids):
             return
         room = max(slots, len(self._ids) * 3 // 2)
-        self._ids = _grown(self._ids, room)
-        self._live = _grown(self._live, room)
+        self._ids = _grow(self._ids, room)
+        self._live = _grow(self._live, room)
         if self._keep_vectors:
-            self._vectors = _grown(self._vectors, room)
+            self._vectors = _grow(self._vectors, room)
 
     def _compact(self) -> None:
         slots = np.flatnonzero(self.live)
@@ -271,7 +271,7 @@ class Rows:
         self._restore(ids, None, metadata)
 
 
-def _merged(older: Run, newer: Run) -> Run:
+def _merge_runs(older: Run, newer: Run) -> Run:
     ids = np.concatenate([older[0], newer[0]])
     slots = np.concatenate([older[1], newer[1]])
     order = np.argsort(ids, kind="stable")  # of equal ids the newer comes last
@@ -280,7 +280,7 @@ def _merged(older: Run, newer: Run) -> Run:
     return ids[last], slots[last]
 
 
-def _grown(array: NDArray[T], room: int) -> NDArray[T]:
+def _grow(array: NDArray[T], room: int) -> NDArray[T]:
     bigger = np.zeros((room, *array.shape[1:]), array.dtype)
     bigger[: len(array)] = array
     return bigger

@@ -39,7 +39,7 @@ class SearchRequest:
 class ServerStore(Store):
     """A collection in a server, named after the store's folder: the same for the same folder.
 
-    collection_pattern: of that name, around 20 hexadecimal digits.
+    collection_pattern: pattern of that name, around 20 hexadecimal digits.
     native_port: the port that the native lane calls.
     """
 
@@ -196,7 +196,7 @@ class ServerStore(Store):
         )
 
 
-#: What changes a collection or its server.
+#: Methods that change a collection or its server.
 _WRITES = (
     *("create", "drop", "insert", "upsert", "delete", "flush", "build", "wait_indexed"),
     *("bulk_import", "import_files", "native_rows", "open"),

@@ -1,6 +1,6 @@
 """LanceDB: tables in the Lance columnar format, in this process.
 
-Facts below are those of lancedb 0.40.0, read from its source and tried.
+The facts below hold for lancedb 0.40.0: they were read in its source and tested.
 """
 
 from __future__ import annotations
@@ -45,13 +45,14 @@ class PqBuild(LanceIvfBuild):
 
 
 class LanceHnswBuild(LanceIvfBuild):
-    """m, ef_construction: of the graph inside each partition; the second is at least the first."""
+    """m, ef_construction: parameters of the graph inside each partition; the second is at least the
+    first."""
 
     m: int = Bound(default=20, ge=2, le=1024)
     ef_construction: int = Bound(default=300, ge=4, le=100_000)
 
     @model_validator(mode="after")
-    def _as_lancedb_takes_them(self) -> LanceHnswBuild:
+    def _check_ef_construction(self) -> LanceHnswBuild:
         if self.ef_construction < self.m:
             raise ValueError("ef_construction is at least m")
         return self
@@ -224,13 +225,13 @@ class LanceDB(vt.Store):
     def wait_indexed(self) -> str:
         for field in self._schema.fields:
             if field.text:
-                self._index_all(f"{self._schema.columns[field.name]}_idx")
+                self._index_new_rows(f"{self._schema.columns[field.name]}_idx")
         if self._index.kind == "flat":
             return "there is no vector index; searches bypass any"
-        found = self._index_all(_VECTOR_INDEX)
+        found = self._index_new_rows(_VECTOR_INDEX)
         return f"index_stats: {found.num_indexed_rows} rows in {found.index_type}, 0 outside it"
 
-    def _index_all(self, name: str) -> Any:
+    def _index_new_rows(self, name: str) -> Any:
         """Add the rows written after the build to an index; returns the index's state."""
         found = self._table.index_stats(name)
         if found is not None and found.num_unindexed_rows:
@@ -249,12 +250,12 @@ class LanceDB(vt.Store):
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         if len(ids):
-            self._table.delete(_among(ids))
+            self._table.delete(_id_condition(ids))
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         if not len(ids):
             return vt.table_of(self._schema, [])
-        found = self._table.search().where(_among(ids)).limit(len(ids)).to_arrow()
+        found = self._table.search().where(_id_condition(ids)).limit(len(ids)).to_arrow()
         batches = found.to_batches()
         return vt.table_of(
             self._schema, (vt.batch_of_columns(self._schema, one) for one in batches)
@@ -270,14 +271,14 @@ class LanceDB(vt.Store):
                 yield vt.batch_of_columns(self._schema, batch)
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:
-        prepared = self._latest().query().limit(k).select(["id", "_distance"])
+        prepared = self._latest_table().query().limit(k).select(["id", "_distance"])
         if where is not None:
             prepared = prepared.where(self._sql(where))
         wait = self._loop.run
 
         async def ask(vector: NDArray[np.float32]) -> Any:
             # On the loop's thread alone, since `prepared` must not be used by two at once.
-            return await self._tuned(prepared.nearest_to(vector), k, params).to_arrow()
+            return await self._vector_query(prepared.nearest_to(vector), k, params).to_arrow()
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = wait(ask(vector))
@@ -285,7 +286,7 @@ class LanceDB(vt.Store):
 
         return run
 
-    def _tuned(self, query: Any, k: int, params: vt.Params) -> Any:
+    def _vector_query(self, query: Any, k: int, params: vt.Params) -> Any:
         """A search for the k nearest rows with these parameters."""
         query = query.column("vector").distance_type(_DISTANCE[self._schema.metric])
         if not isinstance(params, LanceIvfSearch):
@@ -298,7 +299,7 @@ class LanceDB(vt.Store):
         return query
 
     def hybrid_searcher(self, k: int, params: vt.Params, blend: vt.Blend) -> vt.HybridSearcher:
-        table, wait, fused = self._latest(), self._loop.run, reranker(blend)
+        table, wait, fused = self._latest_table(), self._loop.run, reranker(blend)
         text_column = self._schema.columns[blend.field]
         rows = k if blend.alpha in (0.0, 1.0) else max(k, blend.candidates)
 
@@ -306,7 +307,7 @@ class LanceDB(vt.Store):
             prepared = table.query().limit(rows).select(columns)
             if blend.alpha == 0.0:
                 return await prepared.nearest_to_text(text, text_column).to_arrow()
-            query = self._tuned(prepared.nearest_to(vector), rows, params)
+            query = self._vector_query(prepared.nearest_to(vector), rows, params)
             if fused is not None:
                 query = query.nearest_to_text(text, text_column).rerank(fused)
             return await query.to_arrow()
@@ -321,7 +322,7 @@ class LanceDB(vt.Store):
 
         return run
 
-    def _latest(self) -> Any:
+    def _latest_table(self) -> Any:
         """The current version of the table for the asynchronous API. The synchronous API wraps it
         and costs half as much again per search."""
         if self._async_table is None:
@@ -338,13 +339,13 @@ class LanceDB(vt.Store):
         return np.asarray(found["id"].to_numpy())
 
     def _sql(self, where: vt.Filter) -> str:
-        return vt.literal(vt.on_columns(where, self._schema), _quoted)
+        return vt.literal(vt.on_columns(where, self._schema), _quote_column)
 
 
-def _quoted(name: str) -> str:
+def _quote_column(name: str) -> str:
     """A column name as DataFusion reads it: Lance wants backticks."""
     return f"`{name}`"
 
 
-def _among(ids: NDArray[np.int64]) -> str:
+def _id_condition(ids: NDArray[np.int64]) -> str:
     return f"id IN ({', '.join(map(str, ids.tolist()))})"

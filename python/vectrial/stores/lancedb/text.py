@@ -1,6 +1,6 @@
 """The words of a text in LanceDB: its full-text index, and its own fusions.
 
-Facts below are those of lancedb 0.40.0, read from its source and tried.
+The facts below hold for lancedb 0.40.0: they were read in its source and tested.
 """
 
 from __future__ import annotations

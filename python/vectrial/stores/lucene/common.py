@@ -33,15 +33,15 @@ DURABILITY: Mapping[Durability, str] = {
 
 
 class SegmentParams(Spreading):
-    """segments: at most so many are left of each shard by `build`, which merges them; each has a
-    graph of its own, so that 1 gives the one final graph. None merges nothing. shards,
+    """segments: most segments of each shard after `build`, which merges them. Each segment has its
+    own graph, so 1 gives a single final graph. None merges nothing. shards,
     replication_factor: see `Spreading`."""
 
     segments: int | None = Bound(default=1, ge=1, le=1000)
 
 
 class LuceneHnswBuild(SegmentParams):
-    """m, ef_construction: of each segment's graph (the lowest layer has up to 2m links).
+    """m, ef_construction: parameters of each segment's graph (the lowest layer has up to 2m links).
     segments: see `SegmentParams`."""
 
     m: int = Bound(default=16, ge=2, le=512)
@@ -63,7 +63,7 @@ def to_declared_scores(scores: NDArray[np.floating[Any]], metric: Metric) -> NDA
     return declared.astype(np.float32)
 
 
-def condition_of(text: str) -> dict[str, Any] | None:
+def parse_condition(text: str) -> dict[str, Any] | None:
     """The query for an application's condition, given as JSON in the form that its searches send;
     None for an empty text.
 

@@ -1,7 +1,7 @@
 """Elasticsearch, driven by its official client; its server is in `server`.
 
-Facts below are those of server 8.19.21 and 9.2.4 and elasticsearch-py 8.19.3, from the reference
-of the field type `dense_vector` and of the kNN search, and tried.
+The facts below hold for server 8.19.21 and 9.2.4 and elasticsearch-py 8.19.3: they were read in the
+reference of the field type `dense_vector` and of the kNN search, and tested.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _SIMILARITIES = {
     vt.Metric.COSINE: "cosine",
     vt.Metric.IP: "max_inner_product",
 }
-#: What `num_candidates` may be.
+#: Largest `num_candidates`.
 _MOST_CANDIDATES = 10_000
 
 
@@ -47,8 +47,8 @@ class ElasticsearchHnswSearch(vt.Params):
 
 
 class ElasticsearchQuantizedSearch(ElasticsearchHnswSearch):
-    """ef_search: see `hnsw`. oversample: so many times k candidates are compared again with their
-    whole vectors; None: none is."""
+    """ef_search: see `hnsw`. oversample: this many times k candidates are compared again by
+    their original vectors; None: no candidates are."""
 
     oversample: float | None = Bound(default=None, ge=1.0, lt=10.0)
 
@@ -117,7 +117,7 @@ class Elasticsearch(LuceneStore):
             "index_options": options,
         }
 
-    def _neighbours(
+    def _knn_body(
         self, k: int, params: vt.Params, condition: Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
         knn: dict[str, Any] = {"field": self._vector_name, "k": k}
@@ -137,7 +137,7 @@ class Elasticsearch(LuceneStore):
             options["oversample"] = str(params.oversample)
         return options
 
-    def _described(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
+    def _read_vector_field(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
         if field["type"] != "dense_vector" or not field.get("index", True):
             raise vt.UserError(f"a field of type {field['type']} without an index is not searched")
         if "dims" not in field:
@@ -155,7 +155,7 @@ class Elasticsearch(LuceneStore):
         patient = self._client.options(request_timeout=MERGE_S)
         patient.indices.forcemerge(index=self._name, max_num_segments=segments)
 
-    def _with_vectors(self) -> dict[str, Any]:
+    def _vector_arguments(self) -> dict[str, Any]:
         # Since 9.2 a document comes without its vectors unless they are named.
         if self._major < 9:
             return {}

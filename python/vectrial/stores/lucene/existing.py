@@ -17,10 +17,10 @@ from vectrial.model.existing import (
 )
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
-from vectrial.stores.lucene.common import condition_of
+from vectrial.stores.lucene.common import parse_condition
 from vectrial.stores.lucene.filters import Query
 
-#: What rows are known by.
+#: Name of the row's id.
 ID = "_id"
 _BAD_REQUEST = 400
 _VECTORS = ("dense_vector", "knn_vector")
@@ -34,7 +34,8 @@ _TYPES: Mapping[str, FieldType] = {
 
 @dataclass(frozen=True)
 class VectorField:
-    """A field of vectors. metric: None where each search says it. kind, params: of its index."""
+    """A field of vectors. metric: None where each search says it. kind, params: kind and parameters
+    of its index."""
 
     dim: int
     metric: Metric | None
@@ -43,9 +44,9 @@ class VectorField:
 
 
 def describe(
-    client: Any, existing: Existing, described: Callable[[Mapping[str, Any]], VectorField]
+    client: Any, existing: Existing, read_vector_field: Callable[[Mapping[str, Any]], VectorField]
 ) -> Description:
-    """See `Store.describe`. described: reads a vector field from its mapping."""
+    """See `Store.describe`. read_vector_field: reads a vector field from its mapping."""
     name = existing.collection
     if not client.indices.exists(index=name):
         raise UserError(f"the server has no index '{name}'", where="--collection")
@@ -56,23 +57,23 @@ def describe(
     (mapping,) = mappings.values()
     nested: list[str] = []
     fields = dict(_fields(mapping["mappings"].get("properties", {}), nested))
-    if nested and not _vectors(fields):
+    if nested and not _vector_names(fields):
         raise UserError(
             f"vectors of '{name}' are in nested documents ({', '.join(nested)}), several in a row",
             remedy="fields of whole documents are measured",
         )
-    vector = existing.vector or only_vector(_vectors(fields), f"index '{name}'", "field")
+    vector = existing.vector or only_vector(_vector_names(fields), f"index '{name}'", "field")
     if vector not in fields:
         raise UserError(f"index '{name}' has no field '{vector}'", where="--vector")
     if (element := fields[vector].get("element_type", "float")) not in ("float", "bfloat16"):
         raise UserError(f"field '{vector}' holds vectors of the type {element}, not of floats")
-    found = described(fields[vector])
+    found = read_vector_field(fields[vector])
     if found.kind not in ("hnsw", "int8_hnsw", "flat"):
         raise UserError(
             f"the index of field '{vector}' is of the kind '{found.kind}'",
             remedy="hnsw, int8_hnsw and flat are measured",
         )
-    there = rows_with(vector, condition_of(existing.where))
+    there = vector_rows_query(vector, parse_condition(existing.where))
     body = {"size": SAMPLE, "_source": False, "query": there, "sort": ["_doc"]}
     first = _first_answer(existing, lambda: client.search(index=name, body=body))
     return Description(
@@ -92,7 +93,7 @@ def describe(
     )
 
 
-def rows_with(vector: str, condition: Query | None) -> Query:
+def vector_rows_query(vector: str, condition: Query | None) -> Query:
     """The query for documents that have a vector in this field, and meet the condition."""
     there: Query = {"exists": {"field": vector}}
     return there if condition is None else {"bool": {"filter": [there, condition]}}
@@ -119,16 +120,16 @@ def status_of(error: Exception) -> int | None:
 
 
 def _fields(
-    properties: Mapping[str, Any], nested: list[str], above: str = ""
+    properties: Mapping[str, Any], nested: list[str], prefix: str = ""
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Every field of a document by its path, including fields in objects and multi-fields
     (`title.keyword`). nested: collects the paths of vectors in nested documents."""
     for name, about in properties.items():
-        path = f"{above}{name}"
+        path = f"{prefix}{name}"
         below = {**about.get("properties", {}), **about.get("fields", {})}
         inner = _fields(below, nested, f"{path}.")
         if about.get("type") == "nested":
-            nested += _vectors(dict(inner))
+            nested += _vector_names(dict(inner))
         else:
             yield path, about
             yield from inner
@@ -143,19 +144,19 @@ def metric_of(metrics: Mapping[str, Metric], name: str) -> Metric:
     return metrics[name]
 
 
-def one_of(values: Sequence[Any]) -> Any:
+def single_or_list(values: Sequence[Any]) -> Any:
     """The value of a field in a document; a list if there are several, as any field may have."""
     return values[0] if len(values) == 1 else list(values)
 
 
-def paths(document: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def paths(document: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every value of a document by its path, including values in objects."""
     for name, value in document.items():
         if isinstance(value, Mapping):
-            yield from paths(value, f"{above}{name}.")
+            yield from paths(value, f"{prefix}{name}.")
         else:
-            yield f"{above}{name}", value
+            yield f"{prefix}{name}", value
 
 
-def _vectors(fields: Mapping[str, Any]) -> list[str]:
+def _vector_names(fields: Mapping[str, Any]) -> list[str]:
     return [field for field, about in fields.items() if about.get("type") in _VECTORS]

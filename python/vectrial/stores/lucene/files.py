@@ -10,7 +10,7 @@ from types import MappingProxyType
 from vectrial.model.file_categories import FileKind, FileKinds
 
 _EXTENSIONS = {
-    # Of vectors: whole, quantized, and where they lie.
+    # Files of vectors: whole, quantized, and their offsets.
     FileKind.VECTORS: ("vec", "vemf", "veq", "vemq", "veb", "vemb"),
     # Their graphs, as Lucene has them and as OpenSearch's own engines do.
     FileKind.INDEX: ("vex", "vem", "faiss", "hnsw"),

@@ -31,24 +31,28 @@ def _condition(where: Filter, names: Mapping[str, str], *, holds: bool) -> Query
         case And(parts) | Or(parts):
             conditions = [_condition(part, names, holds=holds) for part in parts]
             if isinstance(where, And) is holds:
-                return _all(conditions)
+                return _bool_query(conditions)
             return {"bool": {"should": conditions, "minimum_should_match": 1}}
         case IsNull(column):
             there = {"exists": {"field": names[column]}}
-            return _all([], unless=there) if holds else there
+            return _bool_query([], unless=there) if holds else there
         case Eq(column, value):
-            return _compared({"term": {names[column]: value}}, names[column], holds)
+            return _comparison_or_opposite({"term": {names[column]: value}}, names[column], holds)
         case In(column, values):
-            return _compared({"terms": {names[column]: list(values)}}, names[column], holds)
+            return _comparison_or_opposite(
+                {"terms": {names[column]: list(values)}}, names[column], holds
+            )
         case Range(column):
-            return _compared({"range": {names[column]: where.bounds}}, names[column], holds)
+            return _comparison_or_opposite(
+                {"range": {names[column]: where.bounds}}, names[column], holds
+            )
 
 
-def _compared(comparison: Query, name: str, holds: bool) -> Query:
-    return comparison if holds else _all([{"exists": {"field": name}}], unless=comparison)
+def _comparison_or_opposite(comparison: Query, name: str, holds: bool) -> Query:
+    return comparison if holds else _bool_query([{"exists": {"field": name}}], unless=comparison)
 
 
-def _all(conditions: Sequence[Query], unless: Query | None = None) -> Query:
+def _bool_query(conditions: Sequence[Query], unless: Query | None = None) -> Query:
     clauses: Query = {}
     if conditions:
         clauses["filter"] = list(conditions)

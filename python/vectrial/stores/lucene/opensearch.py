@@ -1,11 +1,11 @@
 """OpenSearch and its k-NN plugin, driven by the official client; its server is
 `vectrial.stores.lucene.server`.
 
-Facts below are those of server and plugin 3.5.0 and opensearch-py 3.2.0, from the plugin's
-reference of spaces, methods and scripts, and tried.
+The facts below hold for server and plugin 3.5.0 and opensearch-py 3.2.0: they were read in the
+plugin's reference of spaces, methods and scripts, and tested.
 
-Only the lucene engine is offered: the plugin's archive in the registry has no native libraries,
-and making an index of faiss or nmslib ends the node.
+Only the lucene engine is used: the plugin's archive in the registry has no native libraries, and
+making an index of faiss or nmslib ends the node.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class OpenSearch(LuceneStore):
         method = {"name": "hnsw", "engine": "lucene", "parameters": graph}
         return {**field, "space_type": _SPACES[schema.metric], "method": method}
 
-    def _neighbours(
+    def _knn_body(
         self, k: int, params: vt.Params, condition: Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
         if isinstance(params, vt.NoParams):
@@ -125,7 +125,7 @@ class OpenSearch(LuceneStore):
         condition = super()._condition(where)
         if not self._attached or self._index.kind != "flat":
             return condition
-        rows = self._all_rows()
+        rows = self._all_rows_query()
         return rows if condition is None else {"bool": {"filter": [condition, rows]}}
 
     def _scan(self, condition: Query | None) -> Callable[[list[float]], dict[str, Any]]:
@@ -176,7 +176,7 @@ class OpenSearch(LuceneStore):
                 remedy="an index made with knn.derived_source.enabled = false is measured",
             ) from error
 
-    def _described(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
+    def _read_vector_field(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
         if field["type"] != "knn_vector":
             raise vt.UserError(f"a field of type {field['type']} is not searched")
         method = field.get("method")

@@ -1,12 +1,12 @@
-"""The servers of Elasticsearch and of OpenSearch, which was forked from it, from the distributions
-that their makers publish in a Maven registry for integration tests.
+"""The servers of Elasticsearch and of OpenSearch, a fork of it. Both come from the distributions
+for integration tests that their makers publish in a Maven registry.
 
-Elasticsearch's has vector search and a handful of modules. The plugin that OpenSearch gets its
-vector search from has no native libraries there: the `lucene` engine works, and making an index of
-another one ends the node.
+Elasticsearch's has vector search and a handful of modules. OpenSearch's plugin for vector search
+has no native libraries there: the `lucene` engine works, but making an index of another engine ends
+the node.
 
-Both refuse to run as root, read their configuration from a folder that they write to as well, and
-keep what they say on standard output, which is the server's log.
+Both refuse to run as root, read their configuration from a folder to which they also write, and log
+to standard output.
 
 VECTRIAL_ELASTICSEARCH_VERSION chooses among the versions that are known here, and
 VECTRIAL_ELASTICSEARCH_HEAP (VECTRIAL_OPENSEARCH_HEAP) the size of the heap (1g). A full
@@ -37,15 +37,15 @@ from vectrial.servers.base import (
     Recipe,
 )
 from vectrial.servers.local import HOST
-from vectrial.servers.programs.base import given
+from vectrial.servers.programs.base import program_override
 from vectrial.servers.programs.java import Java
 from vectrial.servers.programs.maven import Artifact, MavenProgram
 from vectrial.servers.readiness import http_ready
 from vectrial.stores.lucene.common import authorization
 
-#: Of the heap, unless the environment says otherwise.
+#: Size of the heap, unless the environment says otherwise.
 HEAP = "1g"
-#: Of each node of a cluster; less is too little for the server itself.
+#: Size of the heap of each node of a cluster; less is too little for the server itself.
 NODE_HEAP = "512m"
 #: Versions of Elasticsearch with the checksums of their archives; the first is the default.
 VERSIONS: Mapping[str, str] = {
@@ -90,7 +90,7 @@ rootLogger.appenderRef.console.ref = console
 """
 
 
-def chosen() -> MavenProgram:
+def chosen_program() -> MavenProgram:
     """Elasticsearch's program, of the version that the environment asks for.
 
     Raises:
@@ -139,42 +139,42 @@ def configure(distribution: Path, folder: Path, settings: Mapping[str, str], nam
 
 @dataclass(frozen=True)
 class LuceneServer:
-    """What differs between the two servers.
+    """The program and the settings of one of the two servers.
 
-    name: of the server and its settings file. prefix: of its environment variables.
-    chosen: its program. no_security: the setting that turns its security off.
-    plugin: the plugin that has this setting; empty: the server itself.
+    name: name of the server and of its settings file. prefix: prefix of its environment variables.
+    choose_program: returns the program of the version asked for. no_security: the setting that
+    turns security off. plugin: the plugin with this setting; empty: the server itself has it.
     """
 
     name: str
     prefix: str
-    chosen: Callable[[], MavenProgram]
+    choose_program: Callable[[], MavenProgram]
     no_security: tuple[str, str]
     plugin: str = ""
 
     def program(self, progress: LineProgress) -> Path:
         """See `Recipe.program`."""
-        return self._own() or self.chosen().fetch(progress)
+        return self._own_program() or self.choose_program().fetch(progress)
 
-    def at_hand(self) -> Availability:
-        """See `Recipe.at_hand`."""
-        return Availability(True) if self._own() else self.chosen().at_hand()
+    def availability(self) -> Availability:
+        """See `Recipe.availability`."""
+        return Availability(True) if self._own_program() else self.choose_program().availability()
 
-    def _own(self) -> Path | None:
-        return given(f"VECTRIAL_{self.name.upper()}_BIN")
+    def _own_program(self) -> Path | None:
+        return program_override(f"VECTRIAL_{self.name.upper()}_BIN")
 
     def command(
         self, program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
     ) -> Command:
         """See `Recipe.command`."""
-        return self._configured(program, folder, settings(folder, ports))
+        return self._configured_command(program, folder, settings(folder, ports))
 
     def node_command(self, program: Path, folder: Path, node: Node, cluster: Cluster) -> Command:
         """See `Clustering.command`."""
         own = node_settings(folder, node, cluster.nodes)
-        return self._configured(program, folder, own, len(cluster.nodes))
+        return self._configured_command(program, folder, own, len(cluster.nodes))
 
-    def _configured(
+    def _configured_command(
         self, program: Path, folder: Path, own: dict[str, str], nodes: int = 1
     ) -> Command:
         distribution = program.parent.parent
@@ -189,7 +189,7 @@ class LuceneServer:
         }
         if (distribution / "jdk").is_dir():
             return Command((str(program),), env)
-        home = self.chosen().java_home()
+        home = self.choose_program().java_home()
         java = {f"{self.prefix}_JAVA_HOME": str(home)}
         return Command((str(program),), env | java, needs=(home,))
 
@@ -254,7 +254,7 @@ def _recipe(
         tls=True,
         name=server.name,
         program=server.program,
-        at_hand=server.at_hand,
+        availability=server.availability,
         ports=("http", "transport"),
         public=("http",),
         command=server.command,
@@ -268,7 +268,7 @@ def _recipe(
 
 
 ELASTICSEARCH: Recipe = _recipe(
-    LuceneServer("elasticsearch", "ES", chosen, ("xpack.security.enabled", "false")),
+    LuceneServer("elasticsearch", "ES", chosen_program, ("xpack.security.enabled", "false")),
     lambda address: ready(ELASTICSEARCH, address, identity="/_security/_authenticate"),
     ("user", "password", "api_key"),
     Image(

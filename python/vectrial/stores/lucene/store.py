@@ -1,13 +1,13 @@
 """The base of Elasticsearch and OpenSearch as stores: documents, conditions, segments.
 
 A row is a document whose `_id` is its int64 id in decimal digits. The id is also the value of a
-field `id`, and metadata columns are the fields `f0`, `f1`, … in the order of the schema's, since
-names of fields allow less than names of columns; a missing value is a missing field. What a
-search returns is read from columns (doc values) where it can be, and not from the document's
-source, which holds the vector as text.
+field `id`. Metadata columns are the fields `f0`, `f1`, … in the schema's order, since fewer names
+are allowed for fields than for columns. A missing value is a missing field. Searches read their
+results from columns (doc values) if possible, not from the document's source, which holds the
+vector as text.
 
-What is written is seen by searches after a refresh. Nothing that writes asks for one; `flush`,
-`wait_indexed`, `refresh`, `count`, `scan` do, and making a searcher unless `auto_refresh` is off.
+Searches see writes after a refresh. Writes do not request one; `flush`, `wait_indexed`, `refresh`,
+`count` and `scan` do, and so does making a searcher, unless `auto_refresh` is off.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from vectrial.stores.lucene.common import (
     SCORES,
     SegmentParams,
     authorization,
-    condition_of,
+    parse_condition,
     to_declared_scores,
 )
 
@@ -51,7 +51,7 @@ _FORBIDDEN = 403
 #: Bytes of a request that writes, by estimate; servers take 100 MB.
 _REQUEST_BYTES = 20_000_000
 _BYTES_PER_NUMBER = 12
-#: How long a server keeps what is read page by page, from one page to the next.
+#: Time for which a server keeps a point in time between two pages.
 KEEP = "5m"
 _TYPES: Mapping[vt.FieldType, str] = {
     vt.FieldType.INT: "long",
@@ -60,7 +60,7 @@ _TYPES: Mapping[vt.FieldType, str] = {
     vt.FieldType.BOOL: "boolean",
 }
 
-#: What both servers can do; the indexes are each one's own.
+#: Capabilities of both servers; the indexes differ.
 COMMON = vt.Capabilities(
     scores=SCORES,
     score_error=SCORE_ERROR,
@@ -96,7 +96,7 @@ class LuceneStore(vt.ServerStore):
     been loaded.
 
     vectors_in_columns: a search can return vectors from columns; else from documents.
-    text_boost: what scores by text are multiplied by to be those of BM25.
+    text_boost: factor that turns the server's text scores into BM25 scores.
     """
 
     collection_pattern = "vectrial_{}"  # lower case, as their names have to be
@@ -123,7 +123,7 @@ class LuceneStore(vt.ServerStore):
         """Mapping of the vectors' field."""
 
     @abstractmethod
-    def _neighbours(
+    def _knn_body(
         self, k: int, params: vt.Params, condition: lucene_filters.Query | None
     ) -> Callable[[list[float]], dict[str, Any]]:
         """Members of a search body that find the neighbours of a vector."""
@@ -133,7 +133,7 @@ class LuceneStore(vt.ServerStore):
         """The same search as options of the native protocol."""
 
     @abstractmethod
-    def _described(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
+    def _read_vector_field(self, field: Mapping[str, Any]) -> lucene_existing.VectorField:
         """A vector field, from its mapping."""
 
     @abstractmethod
@@ -177,11 +177,11 @@ class LuceneStore(vt.ServerStore):
         )
 
     def describe(self, existing: vt.Existing) -> vt.Description:
-        return lucene_existing.describe(self._client, existing, self._described)
+        return lucene_existing.describe(self._client, existing, self._read_vector_field)
 
     def _attach(self) -> None:
         self._stale = False
-        self._own_query = condition_of(self._own_condition)
+        self._own_query = parse_condition(self._own_condition)
 
     def _exists(self) -> bool:
         return bool(self._client.indices.exists(index=self._name))
@@ -209,7 +209,7 @@ class LuceneStore(vt.ServerStore):
         """Wait until every row is in a segment, and no running merge would replace the graphs. A
         segment has its graph before it can be searched."""
         self.refresh()
-        vt.wait_until(self._merged, MERGE_S)
+        vt.wait_until(self._merge_state, MERGE_S)
         self.refresh()
         if not self._every_second:
             settings = {"index": {"refresh_interval": "1s"}}
@@ -218,7 +218,7 @@ class LuceneStore(vt.ServerStore):
         segments = self._stats("segments")["segments"]["count"]
         return f"every row is in a segment with its index ({segments} segments), no merge runs"
 
-    def _merged(self) -> tuple[bool, str]:
+    def _merge_state(self) -> tuple[bool, str]:
         merging = self._stats("merge")["merges"]["current"]
         return not merging, f"{merging} merges are still under way"
 
@@ -278,42 +278,51 @@ class LuceneStore(vt.ServerStore):
     def _read(self, ids: list[int]) -> pa.RecordBatch:
         if self._attached:  # documents need not hold their vectors
             keys = [str(key) for key in self._keys.keys(ids)]
-            body = {"query": {"ids": {"values": keys}}, "size": len(keys), **self._whole()}
-            return self._hits(self._client.search(index=self._name, body=body)["hits"]["hits"])
+            body = {
+                "query": {"ids": {"values": keys}},
+                "size": len(keys),
+                **self._whole_row_members(),
+            }
+            return self._hits_batch(
+                self._client.search(index=self._name, body=body)["hits"]["hits"]
+            )
         body = {"ids": [str(id_) for id_ in ids]}
-        answer = self._client.mget(index=self._name, body=body, **self._with_vectors())
+        answer = self._client.mget(index=self._name, body=body, **self._vector_arguments())
         return self._batch([row["_source"] for row in answer["docs"] if row["found"]])
 
-    def _with_vectors(self) -> dict[str, Any]:
+    def _vector_arguments(self) -> dict[str, Any]:
         """Arguments of a read that returns vectors with documents."""
         return {}
 
     def count(self) -> int:
         self.refresh()
-        body = {"query": self._all_rows()}
+        body = {"query": self._all_rows_query()}
         return int(self._client.count(index=self._name, body=body)["count"])
 
-    def _all_rows(self) -> lucene_filters.Query:
+    def _all_rows_query(self) -> lucene_filters.Query:
         """The query for every row; documents without a vector are not rows."""
         if not self._attached:
             return {"match_all": {}}
-        return lucene_existing.rows_with(self._vector_name, self._own_query)
+        return lucene_existing.vector_rows_query(self._vector_name, self._own_query)
 
-    def _whole(self) -> dict[str, Any]:
+    def _whole_row_members(self) -> dict[str, Any]:
         """Members of a search body that make it return whole rows."""
         own = () if self._attached else (ID,)
         return self._fields(*own, self._vector_name, *self._names.values())
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
         self.refresh()
-        body = {"sort": ["_doc"], "query": self._all_rows(), **self._whole()}
+        body = {"sort": ["_doc"], "query": self._all_rows_query(), **self._whole_row_members()}
         for hits in self._pages(body, min(batch_size, _PAGE)):
-            yield self._hits(hits)
+            yield self._hits_batch(hits)
 
-    def _hits(self, hits: Sequence[Any]) -> pa.RecordBatch:
+    def _hits_batch(self, hits: Sequence[Any]) -> pa.RecordBatch:
         """The rows in the hits of a search that returns whole rows."""
         rows = [
-            {name: lucene_existing.one_of(values) for name, values in hit.get("fields", {}).items()}
+            {
+                name: lucene_existing.single_or_list(values)
+                for name, values in hit.get("fields", {}).items()
+            }
             | dict(lucene_existing.paths(hit.get("_source", {})))
             | ({ID: hit["_id"]} if self._attached else {})
             for hit in hits
@@ -340,8 +349,8 @@ class LuceneStore(vt.ServerStore):
         if self.auto_refresh:
             self.refresh()
         search, collection = self._client.search, self._name
-        neighbours = self._neighbours(request.k, request.params, self._condition(request.where))
-        common = {"size": request.k, **self._fields(*self._returned(request.returning))}
+        neighbours = self._knn_body(request.k, request.params, self._condition(request.where))
+        common = {"size": request.k, **self._fields(*self._returned_fields(request.returning))}
         metric, ids_of = self._schema.metric, self._ids_of()
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
@@ -366,7 +375,7 @@ class LuceneStore(vt.ServerStore):
         if self.auto_refresh:
             self.refresh()
         search, collection = self._client.search, self._name
-        near = self._neighbours(k if blend.alpha == 1.0 else max(k, blend.candidates), params, None)
+        near = self._knn_body(k if blend.alpha == 1.0 else max(k, blend.candidates), params, None)
         body = lucene_text.build_query(near, self._names[blend.field], blend, self.text_boost)
         common = {"size": k, **self._fields(ID)}
 
@@ -382,7 +391,7 @@ class LuceneStore(vt.ServerStore):
 
     def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         self.refresh()
-        from_source, from_columns = self._sources(self._returned(request.returning))
+        from_source, from_columns = self._sources(self._returned_fields(request.returning))
         if self._attached and (from_source or from_columns):
             raise vt.Unsupported(f"{self.name}: over the wire rows known by _id come without more")
         options = {
@@ -411,18 +420,18 @@ class LuceneStore(vt.ServerStore):
     def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         if self._stale:  # at other times nothing but the question is asked, which may be timed
             self.refresh()
-        returned = self._fields(*self._returned(vt.Returning.IDS))
-        asked = [self._condition(where), *([self._all_rows()] if self._attached else ())]
+        returned = self._fields(*self._returned_fields(vt.Returning.IDS))
+        asked = [self._condition(where), *([self._all_rows_query()] if self._attached else ())]
         body = {"query": {"bool": {"filter": asked}}, "sort": ["_doc"], **returned}
         found: list[int] = []
         ids_of = self._ids_of()
-        for hits in self._answers(body, limit):
+        for hits in self._hit_pages(body, limit):
             found += ids_of(hits).tolist()
             if len(found) >= limit:
                 break
         return np.array(found[:limit], np.int64)
 
-    def _answers(self, body: dict[str, Any], limit: int) -> Iterable[list[Any]]:
+    def _hit_pages(self, body: dict[str, Any], limit: int) -> Iterable[list[Any]]:
         """The hits of a search, at least `limit` if there are that many. One request suffices if
         one answer may hold `limit` hits."""
         if limit > _PAGE:
@@ -437,7 +446,7 @@ class LuceneStore(vt.ServerStore):
         asked = lucene_filters.query(vt.coerce_values(where, self._schema), self._names)
         return asked if own is None else {"bool": {"filter": [own, asked]}}
 
-    def _returned(self, returning: vt.Returning) -> tuple[str, ...]:
+    def _returned_fields(self, returning: vt.Returning) -> tuple[str, ...]:
         own = () if self._attached else (ID,)
         match returning:
             case vt.Returning.IDS:

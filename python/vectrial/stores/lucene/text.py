@@ -1,8 +1,9 @@
-"""The words of a text in Elasticsearch and OpenSearch: how they are indexed, and hybrid searches.
+"""Full-text indexes and hybrid searches in Elasticsearch and OpenSearch.
 
-Both add the scores of a search by vector and of one by text in one request, each with a boost.
-Fusions by rank or by scaled scores are Elasticsearch's `retriever`s, which its basic licence does
-not allow, and OpenSearch's search pipelines, whose plugin is not in the server that is run.
+Both servers add the scores of a search by vector and of a search by text in one request, each with
+a boost. They also have fusions by rank or by scaled scores, which are not used: Elasticsearch's
+`retriever`s need more than its basic licence, and the plugin of OpenSearch's search pipelines is
+missing from the server used here.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ def text_field() -> dict[str, Any]:
 
 
 def build_query(
-    near: Callable[[list[float]], dict[str, Any]], column: str, blend: Blend, boost: float
+    knn_body: Callable[[list[float]], dict[str, Any]], column: str, blend: Blend, boost: float
 ) -> Callable[[list[float], str], dict[str, Any]]:
     """The body of a search by vector and text.
 
-    near: members that find the neighbours of a vector. boost: factor for the BM25 score.
+    knn_body: members that find the neighbours of a vector. boost: factor for the BM25 score.
     """
     field, alpha = f"{column}.{_PART}", blend.alpha
 
@@ -62,7 +63,7 @@ def build_query(
         words = {"match": {field: {"query": text, "boost": weight}}}
         if alpha == 0.0:
             return {"query": words}
-        dense = near(vector)
+        dense = knn_body(vector)
         if alpha == 1.0:
             return dense
         if "knn" in dense:

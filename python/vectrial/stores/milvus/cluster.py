@@ -11,30 +11,30 @@ from dataclasses import replace
 
 from vectrial.servers.base import Cluster, Command, Node
 
-#: What the nodes need, see `vectrial.servers.base.Clustering`.
+#: Services that the nodes need; see `vectrial.servers.base.Clustering`.
 SERVICES = (
     "vectrial.servers.etcd:etcd",
     "vectrial.servers.kafka:kafka",
     "vectrial.servers.minio:minio",
 )
-#: Where the servers keep their files in it, and import from.
+#: The place in it where the servers keep their files and import from.
 BUCKET = "milvus"
 #: Roles of a process, as its flags name them.
 _COORDINATORS = ("rootcoord", "querycoord", "datacoord", "indexcoord")
 _WORKERS = ("proxy", "querynode", "datanode", "indexnode")
 
 
-def node_command(alone: Command, node: Node, cluster: Cluster) -> Command:
+def node_command(standalone: Command, node: Node, cluster: Cluster) -> Command:
     """The command of a node, given the command of a stand-alone server."""
-    addresses = {name: node.host for name in alone.env if name.endswith("_IP")}
+    addresses = {name: node.host for name in standalone.env if name.endswith("_IP")}
     if len(cluster.nodes) == 1:
-        return replace(alone, env={**alone.env, **addresses})
+        return replace(standalone, env={**standalone.env, **addresses})
     etcd, kafka, minio = (cluster.services[name] for name in ("etcd", "kafka", "minio"))
     first = node == cluster.nodes[0]
     roles = (*(_COORDINATORS if first else ()), *_WORKERS)
-    (program, *_), alias = alone.argv, f"vectrial-{node.name}-{node.ports['grpc']}"
+    (program, *_), alias = standalone.argv, f"vectrial-{node.name}-{node.ports['grpc']}"
     env = {
-        **alone.env,
+        **standalone.env,
         **addresses,
         "DEPLOY_MODE": "DISTRIBUTED",
         "ETCD_USE_EMBED": "false",
@@ -49,4 +49,4 @@ def node_command(alone: Command, node: Node, cluster: Cluster) -> Command:
         "KAFKA_BROKERLIST": f"{kafka.host}:{kafka.ports['broker']}",
     }
     argv = (program, "run", "mixture", *(f"-{role}=true" for role in roles), "-alias", alias)
-    return Command(argv, env, alone.first, alone.needs)
+    return Command(argv, env, standalone.first, standalone.needs)

@@ -71,10 +71,10 @@ def entities(batch: pa.RecordBatch, schema: Schema) -> list[dict[str, Any]]:
     return [{"id": id_, "vector": vector, **metadata} for id_, vector, metadata in rows]
 
 
-def entities_batch(schema: Schema, found: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+def entities_batch(schema: Schema, rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
     """A batch in the layout of `schema`, from entities with all fields."""
-    ids, vectors = [row["id"] for row in found], [row["vector"] for row in found]
-    return batch_of_rows(schema, ids, vectors, found)
+    ids, vectors = [row["id"] for row in rows], [row["vector"] for row in rows]
+    return batch_of_rows(schema, ids, vectors, rows)
 
 
 def strong_count(client: Any, name: str, condition: str = "") -> int:

@@ -38,7 +38,7 @@ def describe(client: Any, existing: Existing) -> Description:
         )
     vector = _vector(fields, existing.vector, name, DataType.FLOAT_VECTOR)
     index = _index(client, name, vector["name"])
-    if not _loaded(client.get_load_state(name)):
+    if not _is_loaded(client.get_load_state(name)):
         raise UserError(
             f"collection '{name}' is not loaded, and nothing is changed here",
             remedy=f"load it: MilvusClient(…).load_collection({name!r})",
@@ -95,24 +95,24 @@ def _notes(client: Any, name: str, index: Mapping[str, Any]) -> Iterator[str]:
             " as the graph (HNSW) that a server makes which is not configured otherwise"
         )
     partitions = client.list_partitions(name)
-    loaded = [one for one in partitions if _loaded(client.get_load_state(name, one))]
+    loaded = [one for one in partitions if _is_loaded(client.get_load_state(name, one))]
     if len(loaded) < len(partitions):
         yield f"rows are those of the partitions that are loaded: {', '.join(loaded)}"
 
 
-def _loaded(state: Mapping[str, Any]) -> bool:
+def _is_loaded(state: Mapping[str, Any]) -> bool:
     text = str(state["state"])
     return "Loaded" in text and "NotLoad" not in text
 
 
 def _vector(
-    fields: list[Mapping[str, Any]], wanted: str, name: str, kind: Any
+    fields: list[Mapping[str, Any]], requested_name: str, name: str, kind: Any
 ) -> Mapping[str, Any]:
-    found = [one for one in fields if one["type"] == kind and wanted in ("", one["name"])]
+    found = [one for one in fields if one["type"] == kind and requested_name in ("", one["name"])]
     if len(found) != 1:
         raise UserError(
             f"collection '{name}' has {len(found)} fields of float vectors"
-            + (f" called '{wanted}'" if wanted else ""),
+            + (f" called '{requested_name}'" if requested_name else ""),
             remedy="name it: --vector NAME",
         )
     return found[0]

@@ -1,8 +1,8 @@
 """Categories of the files of Milvus standalone, as 2.3 lays them out on a local disk.
 
 Segments are `<kind>/<collection>/<partition>/<segment>/<field>/…`, indexes
-`index_files/<build>/<version>/<partition>/<segment>/<part>`, of vectors and of columns alike: those
-of columns have parts by these names. The message queue is two RocksDBs, the catalogue an etcd.
+`index_files/<build>/<version>/<partition>/<segment>/<part>`, for vectors and for columns; the parts
+of the latter have these names. The message queue is two RocksDBs, the catalogue an etcd.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class MilvusConsistency(StrEnum):
 
 
 class MilvusReads(Params):
-    """consistency: of the search. Milvus' own default is bounded. A strong search waits until
-    the clock of the query nodes has passed its own time, which ticks every 200 ms."""
+    """consistency: consistency level of the search. Milvus' own default is bounded. A strong search
+    waits until the clock of the query nodes has passed its own time, which ticks every 200 ms."""
 
     consistency: MilvusConsistency = MilvusConsistency.BOUNDED
 
@@ -52,16 +52,16 @@ class MilvusReads(Params):
 _STRONG = {"consistency": MilvusConsistency.STRONG}
 
 
-class Channels(Spreading):
+class MilvusSpreading(Spreading):
     """shards, replication_factor: see `Spreading`. A shard is a channel of writes here, of which
     the server allows 16; segments are spread over nodes whatever their shard."""
 
     shards: int | None = Bound(default=None, ge=1, le=16)
 
 
-class MilvusHnswBuild(Channels):
-    """m, ef_construction: of the graph of each segment (the lowest layer has up to 2m links).
-    shards, replication_factor: see `Channels`."""
+class MilvusHnswBuild(MilvusSpreading):
+    """m, ef_construction: parameters of the graph of each segment (the lowest layer has up to 2m
+    links). shards, replication_factor: see `MilvusSpreading`."""
 
     m: int = Bound(default=16, ge=2, le=2048)
     ef_construction: int = Bound(default=200, ge=1, le=100_000)
@@ -73,8 +73,8 @@ class MilvusHnswSearch(MilvusReads):
     ef_search: int = Bound(default=64, ge=1, le=1_000_000)
 
 
-class MilvusIvfBuild(Channels):
-    """nlist: lists of each segment's index. shards, replication_factor: see `Channels`."""
+class MilvusIvfBuild(MilvusSpreading):
+    """nlist: lists of each segment's index. shards, replication_factor: see `MilvusSpreading`."""
 
     nlist: int = Bound(default=128, ge=1, le=65_536)
 
@@ -111,7 +111,9 @@ INDEXES: Mapping[str, IndexKind] = {
         strong_consistency_params=_STRONG,
         exact_scores=False,
     ),
-    "flat": IndexKind(Channels, search=MilvusReads, exact=True, strong_consistency_params=_STRONG),
+    "flat": IndexKind(
+        MilvusSpreading, search=MilvusReads, exact=True, strong_consistency_params=_STRONG
+    ),
 }
 
 
@@ -134,7 +136,7 @@ class IndexProgress:
     """Progress of the server with a collection.
 
     client: a `pymilvus.MilvusClient`. structure: whether the index of the vectors is something to
-        load: FLAT searches the rows. row_bytes: of the vector of a row.
+        load: FLAT searches the rows. row_bytes: bytes of a row's vector.
     """
 
     client: Any
@@ -142,15 +144,15 @@ class IndexProgress:
     structure: bool
     row_bytes: int
 
-    def until_indexed(self) -> None:
+    def wait_indexed(self) -> None:
         """Wait until every index holds every row.
 
         Raises:
             StoreError: an index failed, or is not done after an hour.
         """
-        _until("indexes", self._not_indexed)
+        _wait_until("indexes", self._why_not_indexed)
 
-    def until_merged(self) -> None:
+    def wait_merged(self) -> None:
         """If there are several small segments, have them merged, and wait until all rows are
         indexed again.
 
@@ -163,30 +165,30 @@ class IndexProgress:
             StoreError: it is not done after an hour.
         """
         while len(segments := self._segments()) > 1:
-            self.until_indexed()  # others are left out as well
+            self.wait_indexed()  # others are left out as well
             job = self.client.compact(self.collection)
-            others = self._small() & segments - self._taken(job)
-            _until("compaction", partial(self._not_compacted, job))
+            others = self._small_segments() & segments - self._compacted_segments(job)
+            _wait_until("compaction", partial(self._why_not_compacted, job))
             if not others:
                 break
             if len(others) > 1:
-                _until("compaction of its own", partial(self._not_gone, others))
-            elif not _within(_LEFT_OVER_S, partial(self._not_gone, others)):
+                _wait_until("compaction of its own", partial(self._why_not_gone, others))
+            elif not _has_ended_within(_LEFT_OVER_S, partial(self._why_not_gone, others)):
                 break
-        self.until_indexed()
+        self.wait_indexed()
 
-    def until_served(self) -> None:
+    def wait_served(self) -> None:
         """Wait until the query nodes hold exactly what is stored, with its indexes, and answer a
         strong count: no later read sees less.
 
         Raises:
             StoreError: they do not after an hour.
         """
-        if self._not_served():
+        if self._why_not_served():
             # Query nodes learn of new segments every 10 s, and by this call.
             self.client.refresh_load(self.collection)
-        _until("query nodes", self._not_served)
-        _until("shards", self._not_answering)
+        _wait_until("query nodes", self._why_not_served)
+        _wait_until("shards", self._why_not_answering)
 
     def indexed_rows(self) -> int:
         """Number of rows in the segments that the query nodes hold with an index. This server does
@@ -194,7 +196,7 @@ class IndexProgress:
         loaded = self.client.list_loaded_segments(self.collection)
         return sum(one.num_rows for one in loaded if one.index_id and _state(one) != "Growing")
 
-    def _not_indexed(self) -> str:
+    def _why_not_indexed(self) -> str:
         for name in self.client.list_indexes(self.collection):
             index = self.client.describe_index(self.collection, name)
             if index["state"] == "Failed":
@@ -207,26 +209,26 @@ class IndexProgress:
         """Ids of the stored segments."""
         return {one.segment_id for one in self.client.list_persistent_segments(self.collection)}
 
-    def _small(self) -> set[int]:
+    def _small_segments(self) -> set[int]:
         """Ids of the stored segments that the server would merge with others."""
         stored = self.client.list_persistent_segments(self.collection)
         most = _SMALL_BYTES / max(1, self.row_bytes)
         return {one.segment_id for one in stored if one.num_rows < most}
 
-    def _taken(self, job: int) -> set[int]:
+    def _compacted_segments(self, job: int) -> set[int]:
         """Ids of the segments that a compaction takes."""
         plans = self.client.get_compaction_plans(job).plans
         return {segment for plan in plans for segment in plan.sources}
 
-    def _not_gone(self, segments: set[int]) -> str:
+    def _why_not_gone(self, segments: set[int]) -> str:
         left = segments & self._segments()
         return f"{len(left)} segments are being compacted" if left else ""
 
-    def _not_compacted(self, job: int) -> str:
+    def _why_not_compacted(self, job: int) -> str:
         state = self.client.get_compaction_state(job)
         return "" if state == "Completed" else str(state)
 
-    def _not_served(self) -> str:
+    def _why_not_served(self) -> str:
         stored = self.client.list_persistent_segments(self.collection)
         loaded = self.client.list_loaded_segments(self.collection)
         missing = {one.segment_id for one in stored} ^ {one.segment_id for one in loaded}
@@ -243,7 +245,7 @@ class IndexProgress:
             )
         return ""
 
-    def _not_answering(self) -> str:
+    def _why_not_answering(self) -> str:
         """The reason why a shard does not answer. For a moment after its segments change, the
         coordinator believes that its query node lacks a segment that the node lists as loaded."""
         from pymilvus import MilvusException
@@ -261,7 +263,7 @@ def _state(segment: Any) -> str:
     return str(getattr(segment.state, "name", segment.state))
 
 
-def _within(seconds: float, lack: Callable[[], str]) -> bool:
+def _has_ended_within(seconds: float, lack: Callable[[], str]) -> bool:
     """Wait until `lack` reports nothing missing; False if that takes longer than `seconds`."""
     ends = time.monotonic() + seconds
     while lack():
@@ -271,7 +273,7 @@ def _within(seconds: float, lack: Callable[[], str]) -> bool:
     return True
 
 
-def _until(what: str, lack: Callable[[], str]) -> None:
+def _wait_until(what: str, lack: Callable[[], str]) -> None:
     """Wait until nothing is missing, for an hour at most."""
 
     def state() -> tuple[bool, str]:

@@ -1,6 +1,7 @@
 """Milvus Lite: Milvus's interface over FAISS indexes, served within this process by gRPC.
 
-Facts below are those of milvus-lite 3.2.2 with pymilvus 3.0.2, read from their source and tried.
+The facts below hold for milvus-lite 3.2.2 with pymilvus 3.0.2: they were read in the sources and
+tested.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _WRITE_ROWS = 1_000
 
 
 class LiteHnswBuild(vt.Params):
-    """m, ef_construction: of the graph of each segment."""
+    """m, ef_construction: parameters of the graph of each segment."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=200, ge=1, le=100_000)
@@ -60,8 +61,8 @@ class LiteIvfSearch(vt.Params):
 class MilvusLite(vt.Store):
     """One collection in one database folder, reached with `pymilvus.MilvusClient`.
 
-    What `describe_index` says of progress is not true here: it reports a finished index even for
-    a type that cannot be built. Known is the index by its file beside each data file.
+    `describe_index` is wrong about progress here: it reports a finished index even for a type that
+    cannot be built. The index file beside each data file shows that the index exists.
     """
 
     name: ClassVar[str] = "milvus-lite"
@@ -166,10 +167,10 @@ class MilvusLite(vt.Store):
         self.open(schema, index)
         if self._index.kind == "flat":
             return "there is no index to build: every search scans all rows"
-        vt.wait_until(self._indexed, limit_s=600)
+        vt.wait_until(self._index_state, limit_s=600)
         return "flushed, opened anew and loaded; every data file has its index file beside it"
 
-    def _indexed(self) -> tuple[bool, str]:
+    def _index_state(self) -> tuple[bool, str]:
         missing = self._without_index()
         return not missing, f"segments without an index: {missing}"
 

@@ -1,11 +1,11 @@
 """Milvus standalone, one process with every role in it, from a wheel on PyPI.
 
-Version 2.3.5 is the newest that a package registry has for Linux. What the wheel holds is packed
-once more, and is unpacked here instead of by the wheel's own code, which is not executed. Files
-are kept on the local disk, the log in rocksmq, metadata in an etcd within the process.
+Version 2.3.5 is the newest that a package registry has for Linux. The wheel contains a packed
+archive, which is unpacked here; the wheel's own code for that is not executed. Files are on the
+local disk, the log is in rocksmq, and metadata are in an etcd within the process.
 
-All of its ports but etcd's listen on every interface, whatever address it is told: it runs in a
-network of its own.
+All ports but etcd's listen on every interface, whatever address is configured. So the server runs
+in a network of its own.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from vectrial.model.availability import Availability
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import (
+    AccessRefused,
     Cluster,
     Clustering,
     Command,
@@ -30,10 +31,9 @@ from vectrial.servers.base import (
     Node,
     NotReady,
     Recipe,
-    Refused,
 )
-from vectrial.servers.local import HOST, variable
-from vectrial.servers.programs.base import given, made_once
+from vectrial.servers.local import HOST, variable_name
+from vectrial.servers.programs.base import make_once, program_override
 from vectrial.servers.programs.wheels import WheelProgram
 from vectrial.stores.milvus.cluster import SERVICES, node_command
 from vectrial.stores.milvus.store import credentials
@@ -76,7 +76,7 @@ _PLACE = re.compile(r"\{\{\s*\w+(?:\(\w+\))?\s*(?::\s*(.*?))?\s*\}\}")
 
 def _program(progress: LineProgress) -> Path:
     """The program, with its libraries beside it and its settings in `../configs`."""
-    if (own := given(_BIN)) is not None:
+    if (own := program_override(_BIN)) is not None:
         return own
     packed = WHEEL.fetch(progress).parent
 
@@ -93,16 +93,16 @@ def _program(progress: LineProgress) -> Path:
         settings = _PLACE.sub(lambda place: place[1] or "", template)
         (into / "configs" / "milvus.yaml").write_text(settings)
 
-    return made_once(_unpacked(), "bin/milvus", "milvus", unpack, progress)
+    return make_once(_unpacked_folder(), "bin/milvus", "milvus", unpack, progress)
 
 
-def _at_hand() -> Availability:
-    if given(_BIN) or (_unpacked() / "bin" / "milvus").exists():
+def _availability() -> Availability:
+    if program_override(_BIN) or (_unpacked_folder() / "bin" / "milvus").exists():
         return Availability(True)
-    return WHEEL.at_hand()
+    return WHEEL.availability()
 
 
-def _unpacked() -> Path:
+def _unpacked_folder() -> Path:
     return paths.servers_dir() / f"milvus-standalone-{WHEEL.version}"
 
 
@@ -189,11 +189,11 @@ def _ready(address: Address) -> None:
             )
         except grpc.RpcError as error:
             if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-                name = variable(MILVUS, "token")
-                raise Refused(
+                name = variable_name(MILVUS, "token")
+                raise AccessRefused(
                     f"milvus does not let us in: {error.details()}; its token is to be in {name}, "
-                    f"or a user and a password in {variable(MILVUS, 'user')} and "
-                    f"{variable(MILVUS, 'password')}"
+                    f"or a user and a password in {variable_name(MILVUS, 'user')} and "
+                    f"{variable_name(MILVUS, 'password')}"
                 ) from error
             raise NotReady(f"{error.code().name}: {error.details()}") from error
     if collections.status.code or collections.status.error_code:
@@ -210,7 +210,7 @@ def _channel(grpc: Any, at: str, address: Address) -> Any:
 MILVUS = Recipe(
     name="milvus",
     program=_program,
-    at_hand=_at_hand,
+    availability=_availability,
     ports=("grpc", "internal", "metrics", "etcd", "etcd_peer", *_ROLES),
     public=("grpc",),
     command=_command,

@@ -1,9 +1,9 @@
 """Milvus, driven by its official client; its server is `vectrial.stores.milvus.server`.
 
-Facts below are those of server 2.3.5 and pymilvus 3.0.2, read from their sources and tried.
+The facts below hold for server 2.3.5 and pymilvus 3.0.2: they were read in the sources and tested.
 
 Rows have int64 primary keys, which are their ids, and no dynamic fields. Metadata columns are
-fields `f0`, `f1`, … in the order of the schema's, since names of fields allow less than names of
+fields `f0`, `f1`, … in the schema's order, since fewer names are allowed for fields than for
 columns.
 """
 
@@ -189,7 +189,7 @@ class Milvus(vt.ServerStore):
         """Index every segment, have small segments merged if there are several, and load the
         collection."""
         self._make_indexes()
-        self._progress().until_merged()
+        self._progress().wait_merged()
         self._index_and_load()
 
     def _make_indexes(self) -> None:
@@ -210,7 +210,7 @@ class Milvus(vt.ServerStore):
         indexes = self._client.prepare_index_params()
         indexes.add_index(name, index_name=name, **index)
         self._client.create_index(self._name, indexes, sync=False)
-        self._progress().until_indexed()
+        self._progress().wait_indexed()
 
     def _index_and_load(self) -> None:
         """Index and load the collection, to make it readable. Calling it twice is harmless."""
@@ -218,7 +218,7 @@ class Milvus(vt.ServerStore):
         self._client.load_collection(self._name, replica_number=self._copies)
         self._serving = True
 
-    def _served(self) -> Any:
+    def _loaded_client(self) -> Any:
         """The client for reads, with the collection loaded."""
         if not self._serving:
             self._index_and_load()
@@ -237,8 +237,8 @@ class Milvus(vt.ServerStore):
             self.flush()
         self._index_and_load()
         progress = self._progress()
-        progress.until_indexed()
-        progress.until_served()
+        progress.wait_indexed()
+        progress.wait_served()
         segments = self._client.list_loaded_segments(self._name)
         scanned = sum(one.num_rows for one in segments if one.num_rows < INDEXED_FROM)
         known = (
@@ -282,7 +282,7 @@ class Milvus(vt.ServerStore):
         if self._schema.fields:
             raise vt.Unsupported("columns of metadata are not imported: metadata = false")
         vectors = vt.vectors_of(batch)
-        return {f"{_ID}.npy": _npy(vt.ids_of(batch)), f"{_VECTOR}.npy": _npy(vectors)}
+        return {f"{_ID}.npy": _npy_bytes(vt.ids_of(batch)), f"{_VECTOR}.npy": _npy_bytes(vectors)}
 
     def bulk_import(self, folders: Sequence[str]) -> Iterator[tuple[int, str]]:
         import pymilvus
@@ -317,11 +317,13 @@ class Milvus(vt.ServerStore):
         return vt.get_pages(self._schema, ids, _ROWS, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
-        found = self._served().query(
+        found = self._loaded_client().query(
             self._name,
-            filter=self._and(f"{self._id_name} in {json.dumps(self._keys.keys(ids))}"),
+            filter=self._combine_condition(
+                f"{self._id_name} in {json.dumps(self._keys.keys(ids))}"
+            ),
             output_fields=self._fields(),
-            consistency_level=self._own_writes(),
+            consistency_level=self._own_writes_level(),
         )
         return self._rows(found)
 
@@ -331,7 +333,7 @@ class Milvus(vt.ServerStore):
         return vt.batch_of_rows(self._schema, ids, vectors, found, self._names)
 
     def count(self) -> int:
-        return strong_count(self._served(), self._name, self._own)
+        return strong_count(self._loaded_client(), self._name, self._own)
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
         self.count()  # strong: the pages see at least as much
@@ -347,7 +349,7 @@ class Milvus(vt.ServerStore):
         finally:
             pages.close()
 
-    def _own_writes(self) -> str:
+    def _own_writes_level(self) -> str:
         """The consistency level at which this store sees its own writes: a session's writes are
         those sent through its client."""
         return "Strong" if self._natively_written else "Session"
@@ -356,13 +358,13 @@ class Milvus(vt.ServerStore):
         return [self._id_name, self._vector_name, *self._names.values()]
 
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
-        search, name = self._served().search, self._name
+        search, name = self._loaded_client().search, self._name
         params, where = request.params, request.where
         assert isinstance(params, MilvusReads)
         arguments = {
             "filter": self._own if where is None else self._translate(where),
             "limit": request.k,
-            "output_fields": self._returned(request.returning),
+            "output_fields": self._returned_fields(request.returning),
             "search_params": {
                 "metric_type": METRICS[self._schema.metric],
                 "params": self._search_params(params, request.k),
@@ -389,7 +391,7 @@ class Milvus(vt.ServerStore):
         require_candidates(params, k)
         return search_params(params)
 
-    def _returned(self, returning: vt.Returning) -> list[str]:
+    def _returned_fields(self, returning: vt.Returning) -> list[str]:
         match returning:
             case vt.Returning.IDS:
                 return []
@@ -399,7 +401,7 @@ class Milvus(vt.ServerStore):
                 return [self._vector_name]
 
     def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
-        self._served()
+        self._loaded_client()
         params, where = request.params, request.where
         assert isinstance(params, MilvusReads)
         options = {
@@ -409,7 +411,7 @@ class Milvus(vt.ServerStore):
         }
         if level := self._param(params, "consistency"):
             options["consistency"] = level.value
-        if fields := self._returned(request.returning):
+        if fields := self._returned_fields(request.returning):
             options["output_fields"] = ",".join(fields)
         condition = self._own if where is None else self._translate(where)
         return vt.NativeSearch(
@@ -436,19 +438,21 @@ class Milvus(vt.ServerStore):
 
     def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         within = {"limit": limit} if limit <= _WINDOW else {}
-        found = self._served().query(
+        found = self._loaded_client().query(
             self._name,
             filter=self._translate(where),
             output_fields=[self._id_name],
-            consistency_level=self._own_writes(),
+            consistency_level=self._own_writes_level(),
             **within,
         )
         return self._keys.ids([row[self._id_name] for row in found][:limit])
 
     def _translate(self, where: vt.Filter) -> str:
-        return self._and(expression(vt.coerce_values(where, self._schema), self._names))
+        return self._combine_condition(
+            expression(vt.coerce_values(where, self._schema), self._names)
+        )
 
-    def _and(self, condition: str) -> str:
+    def _combine_condition(self, condition: str) -> str:
         """A condition combined with the application's own condition, if there is one."""
         return f"{self._own} and {condition}" if self._own else condition
 
@@ -463,7 +467,7 @@ def credentials(address: vt.Address) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def _npy(values: NDArray[Any]) -> bytes:
+def _npy_bytes(values: NDArray[Any]) -> bytes:
     """An array as the bytes of a NumPy file."""
     sink = io.BytesIO()
     np.save(sink, values, allow_pickle=False)

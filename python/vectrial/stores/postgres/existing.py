@@ -10,7 +10,14 @@ from vectrial.model.existing import Description, Existing, only_vector
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
 from vectrial.stores.common.sql import quoted
-from vectrial.stores.postgres.planned import OPERANDS, Ask, Searched, Used, mentions, used
+from vectrial.stores.postgres.search_plan import (
+    OPERANDS,
+    PlannedIndexes,
+    RunSql,
+    SearchTarget,
+    mentions,
+    planned_indexes,
+)
 from vectrial.stores.postgres.sql import INTEGERS, TableNames
 
 _TYPES: Mapping[str, FieldType] = {
@@ -57,14 +64,14 @@ class FoundTable:
     place: TableNames
 
 
-def find(ask: Ask, existing: Existing) -> FoundTable:
+def find_table(run_sql: RunSql, existing: Existing) -> FoundTable:
     """The table with the collection's name, and how it is searched.
 
     Raises:
         UserError: there is no such table, or the user must say what is searched in it.
     """
-    name, table = existing.collection, _path(existing.collection)
-    columns, primary = _columns(ask, name), _primary_key(ask, table)
+    name, table = existing.collection, _sql_path(existing.collection)
+    columns, primary = _columns(run_sql, name), _primary_key(run_sql, table)
     id_name = existing.id or primary
     if id_name is None:
         raise UserError(
@@ -82,9 +89,9 @@ def find(ask: Ask, existing: Existing) -> FoundTable:
             f"column '{vector}' is of type {operand}",
             remedy=f"columns of the types {' and '.join(OPERANDS)} are searched",
         )
-    plain = Searched(vector, "", operand, existing.where, list(Metric))
-    over = used(ask, table, plain, existing.metric, expression)
-    searched = over.searched if over else plain
+    plain = SearchTarget(vector, "", operand, existing.where, list(Metric))
+    indexes = planned_indexes(run_sql, table, plain, existing.metric, expression)
+    searched = indexes.searched if indexes else plain
     namespace, _, own_name = name.rpartition(".")
     place = TableNames(
         own_name,
@@ -98,30 +105,30 @@ def find(ask: Ask, existing: Existing) -> FoundTable:
         own=False,
     )
     if id_name != primary:
-        _check_ids(ask, place)
+        _check_ids(run_sql, place)
     counted = f"SELECT count(*) FROM {table} WHERE {place.with_vector}"
     description = Description(
         id=id_name,
         vector=searched.expression or vector,
-        rows=int(ask(counted).fetchone()[0]),
-        dim=_dim(ask, place, columns[vector].modifier),
-        metric=over.metric if over else None,
-        index=over.index if over else "flat",
-        params=over.params if over else {},
-        text_ids=place.id_type not in INTEGERS or _has_negative(ask, place),
+        rows=int(run_sql(counted).fetchone()[0]),
+        dim=_dim(run_sql, place, columns[vector].modifier),
+        metric=indexes.metric if indexes else None,
+        index=indexes.index if indexes else "flat",
+        params=indexes.params if indexes else {},
+        text_ids=place.id_type not in INTEGERS or _has_negative(run_sql, place),
         fields={
             column: _TYPES[about.kind]
             for column, about in columns.items()
             if about.kind in _TYPES and about.deterministic and column != id_name
         },
-        search={"seqscan": False} if over and over.forced else {},
-        notes=tuple(_notes(ask, over, existing.where)),
+        search={"seqscan": False} if indexes and indexes.forced else {},
+        notes=tuple(_notes(run_sql, indexes, existing.where)),
     )
     return FoundTable(description, place)
 
 
 def _vector(existing: Existing, columns: Mapping[str, _Column]) -> tuple[str, str | None]:
-    """The vector column, and what of it is searched, in the form that `used` takes.
+    """The vector column, and what of it is searched, in the form that `planned_indexes` takes.
 
     Raises:
         UserError: there are several columns, and none is named.
@@ -135,32 +142,34 @@ def _vector(existing: Existing, columns: Mapping[str, _Column]) -> tuple[str, st
     return existing.vector, ""
 
 
-def _notes(ask: Ask, over: Used | None, where: str) -> Iterator[str]:
+def _notes(run_sql: RunSql, indexes: PlannedIndexes | None, where: str) -> Iterator[str]:
     """Notes for the reader on how the table is searched."""
     if where:
         yield f"searches have the condition {where}, and the rows are those that it keeps"
-    if over is None:
+    if indexes is None:
         yield "a search is planned over no index of its vectors: every row is compared"
         return
-    yield f"a search is planned over {', '.join(over.names)}"
-    if over.searched.expression:
-        yield f"the index is over {over.searched.expression}, which is what is searched"
-    if over.searched.predicate and not where:
-        yield f"the index has the rows with {over.searched.predicate}, which are what is searched"
-    if over.forced:
+    yield f"a search is planned over {', '.join(indexes.names)}"
+    if indexes.searched.expression:
+        yield f"the index is over {indexes.searched.expression}, which is what is searched"
+    if indexes.searched.predicate and not where:
+        predicate = indexes.searched.predicate
+        yield f"the index has the rows with {predicate}, which are what is searched"
+    if indexes.forced:
         yield (
             "with the server's own settings the table is read instead of the index: both are"
             " measured, the second with enable_seqscan = off"
         )
     known = (
-        (name, ask("SELECT current_setting($1, true)", (name,)).fetchone()) for name in _SETTINGS
+        (name, run_sql("SELECT current_setting($1, true)", (name,)).fetchone())
+        for name in _SETTINGS
     )
     yield "own settings: " + ", ".join(
         f"{name} = {row[0]}" for name, row in known if row and row[0]
     )
 
 
-def _dim(ask: Ask, place: TableNames, modifier: int) -> int:
+def _dim(run_sql: RunSql, place: TableNames, modifier: int) -> int:
     """Number of dimensions of what is searched.
 
     Raises:
@@ -169,7 +178,7 @@ def _dim(ask: Ask, place: TableNames, modifier: int) -> int:
     if modifier > 0 and not place.expression:
         return modifier
     every = f"SELECT DISTINCT vector_dims({place.searched}) FROM {place.path}"
-    found = ask(f"{every} WHERE {place.with_vector} LIMIT 2").fetchall()
+    found = run_sql(f"{every} WHERE {place.with_vector} LIMIT 2").fetchall()
     if len(found) != 1:
         what = "vectors of several lengths" if found else "no vector"
         raise UserError(
@@ -179,14 +188,14 @@ def _dim(ask: Ask, place: TableNames, modifier: int) -> int:
     return int(found[0][0])
 
 
-def _check_ids(ask: Ask, place: TableNames) -> None:
+def _check_ids(run_sql: RunSql, place: TableNames) -> None:
     """Check that the id column is unique if it is not a primary key.
 
     Raises:
         UserError: several rows have the same value, which the message names.
     """
     each = f"SELECT {quoted(place.id)}::text, count(*) FROM {place.path} WHERE {place.with_vector}"
-    twice = ask(f"{each} GROUP BY {quoted(place.id)} HAVING count(*) > 1 LIMIT 1").fetchone()
+    twice = run_sql(f"{each} GROUP BY {quoted(place.id)} HAVING count(*) > 1 LIMIT 1").fetchone()
     if twice is not None:
         raise UserError(
             f"{twice[1]:,} rows have {place.id} = {twice[0]}, so that it tells no rows apart",
@@ -195,33 +204,33 @@ def _check_ids(ask: Ask, place: TableNames) -> None:
         )
 
 
-def _has_negative(ask: Ask, place: TableNames) -> bool:
+def _has_negative(run_sql: RunSql, place: TableNames) -> bool:
     """True if an id is negative: such ids are numbered, as text ids are."""
     below = f"SELECT EXISTS (SELECT 1 FROM {place.path} WHERE {quoted(place.id)} < 0)"
-    return bool(ask(below).fetchone()[0])
+    return bool(run_sql(below).fetchone()[0])
 
 
-def _path(collection: str) -> str:
+def _sql_path(collection: str) -> str:
     """The table in SQL; `collection` may include the name of its schema."""
     namespace, _, table = collection.rpartition(".")
     return ".".join(quoted(part) for part in (namespace, table) if part)
 
 
-def _columns(ask: Ask, collection: str) -> dict[str, _Column]:
+def _columns(run_sql: RunSql, collection: str) -> dict[str, _Column]:
     """Columns of the table that the role may read, by name."""
-    table = _path(collection)
-    if ask("SELECT to_regclass($1)::text", (table,)).fetchone()[0] is None:
+    table = _sql_path(collection)
+    if run_sql("SELECT to_regclass($1)::text", (table,)).fetchone()[0] is None:
         raise UserError(
             f"the database has no table '{collection}'",
             where="--collection",
             remedy="TABLE or SCHEMA.TABLE, as it is written in the catalogue",
         )
-    found = {name: _Column(*about) for name, *about in ask(_COLUMNS, (table,)).fetchall()}
+    found = {name: _Column(*about) for name, *about in run_sql(_COLUMNS, (table,)).fetchall()}
     if not found:
         raise UserError(f"the role may read no column of table '{collection}'")
     return found
 
 
-def _primary_key(ask: Ask, table: str) -> str | None:
-    names = [name for (name,) in ask(_PRIMARY, (table,)).fetchall()]
+def _primary_key(run_sql: RunSql, table: str) -> str | None:
+    names = [name for (name,) in run_sql(_PRIMARY, (table,)).fetchall()]
     return str(names[0]) if len(names) == 1 else None

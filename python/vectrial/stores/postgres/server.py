@@ -1,10 +1,10 @@
-"""PostgreSQL with pgvector, out of a wheel that brings both.
+"""PostgreSQL with pgvector, from a wheel that contains both.
 
-Of a cluster the first node takes writes, and the others are standbys that follow its log and answer
+In a cluster the first node takes writes; the others are standbys that follow its log and answer
 reads.
 
-It refuses to run as root. Its superuser `postgres` has a password that was made for this server; a
-server of one's own is asked with the user and password of the environment.
+The server refuses to run as root. Its superuser `postgres` has a password that was made for this
+server; for the user's own server, the environment gives user and password.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from vectrial.servers.base import (
     Recipe,
     ServerError,
 )
-from vectrial.servers.local import HOST, refused, write_private
+from vectrial.servers.local import HOST, refused_error, write_private
 from vectrial.servers.primary import is_first
 from vectrial.servers.programs.wheels import WheelProgram
 
@@ -45,7 +45,7 @@ PROGRAM = WheelProgram(
     variable="VECTRIAL_POSTGRES_BIN",  # beside it is `initdb`
 )
 USER = DATABASE = "postgres"
-#: What differs from PostgreSQL's defaults, which are those of a machine of long ago.
+#: Settings that differ from PostgreSQL's defaults, which suit an old, small machine.
 SETTINGS: Mapping[str, str] = {
     "shared_buffers": "512MB",
     "max_wal_size": "4GB",
@@ -54,7 +54,7 @@ SETTINGS: Mapping[str, str] = {
     "fsync": "on",
     "full_page_writes": "on",
 }
-#: What nodes of a cluster differ in from a server alone.
+#: Settings in which nodes of a cluster differ from a single server.
 _STREAMING: Mapping[str, str] = {
     # A standby that was gone finds what it missed.
     "wal_keep_size": "4GB",
@@ -166,7 +166,7 @@ def _ready(address: Address) -> None:
                 _check_role(connection, address)
     except psycopg.OperationalError as error:
         if any(word in str(error) for word in _REFUSALS):
-            raise refused(POSTGRES, address, str(error).strip()) from error
+            raise refused_error(POSTGRES, address, str(error).strip()) from error
         raise NotReady(f"{type(error).__name__}: {error}") from error
 
 
@@ -183,7 +183,7 @@ def _check_role(connection: Any, address: Address) -> None:
 POSTGRES = Recipe(
     name="postgres",
     program=PROGRAM.fetch,
-    at_hand=PROGRAM.at_hand,
+    availability=PROGRAM.availability,
     ports=("postgres",),
     public=("postgres",),
     command=_command,

@@ -1,8 +1,8 @@
-"""Connections to PostgreSQL: one for each thread and each set of settings that it searches with.
+"""Connections to PostgreSQL: one for each thread and each set of search settings.
 
-What a search is asked with, such as `hnsw.ef_search`, is a setting of a connection there. A
-connection of its own for each value leaves searches with different values beside each other
-alone, and costs nothing in the search itself.
+Search parameters such as `hnsw.ef_search` are settings of a connection. With one connection for
+each value, concurrent searches with different values do not affect each other, and the search
+itself costs no more.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'vector'"""
 
 
 class Sessions:
-    """The connections of one store. The first makes the extension where it is not there yet.
+    """The connections of one store. The first creates the extension if it is missing.
 
-    search_path: of every connection, where the extension is in no schema of the role's own path.
+    search_path: path of every connection, if the extension is outside the role's own path.
     """
 
     def __init__(self, address: Address) -> None:
@@ -38,7 +38,7 @@ class Sessions:
         self._taken = (DuplicateObject, UniqueViolation)
         self.main = self._connect({})
 
-    def of(self, settings: Mapping[str, str]) -> Any:
+    def connection(self, settings: Mapping[str, str]) -> Any:
         """The calling thread's connection with these settings."""
         key = (threading.get_ident(), tuple(settings.items()))
         found = self._open.get(key)
@@ -89,7 +89,7 @@ class Sessions:
         return found
 
 
-def replayed(node: Address, position: str) -> bool:
+def has_replayed(node: Address, position: str) -> bool:
     """True if a standby shows all that was written up to a position of the log."""
     from vectrial.stores.postgres.server import connect
 

@@ -64,14 +64,14 @@ class _Build(Params):
 
 
 class PgHnswBuild(_Build):
-    """m, ef_construction: of the graph (the lowest layer has up to 2m links); the latter is at
-    least 2m. memory_mb, workers: of building it."""
+    """m, ef_construction: parameters of the graph (the lowest layer has up to 2m links); the latter
+    is at least 2m. memory_mb, workers: of building it."""
 
     m: int = Bound(default=16, ge=2, le=100)
     ef_construction: int = Bound(default=64, ge=4, le=1000)
 
     @model_validator(mode="after")
-    def _enough(self) -> PgHnswBuild:
+    def _check_ef_construction(self) -> PgHnswBuild:
         if self.ef_construction < 2 * self.m:
             raise ValueError("ef_construction is at least 2 m")
         return self
@@ -87,9 +87,9 @@ class _Search(Params):
 
 
 class PgHnswSearch(_Search):
-    """ef_search: candidates held during the search. iterative_scan: whether it goes on for more;
-    None: strict_order under a filter, else off. It ends after max_scan_tuples candidates, and where
-    these take scan_mem_multiplier times the memory of work_mem."""
+    """ef_search: candidates held during the search. iterative_scan: whether the
+    search continues for more; None: strict_order under a filter, else off. It ends after
+    max_scan_tuples candidates, or when these take scan_mem_multiplier times work_mem."""
 
     ef_search: int = Bound(default=40, ge=1, le=1000)
     iterative_scan: HnswScan | None = None
@@ -194,7 +194,7 @@ class TableNames:
         return "$1" if self.operand == "vector" else f"$1::vector::{self.operand}"
 
     @property
-    def vector_read(self) -> str:
+    def vector_output(self) -> str:
         """The vector in SQL, as it is read: the searched expression, as float32."""
         return self.searched if self.operand == "vector" else f"({self.searched})::vector"
 
@@ -265,7 +265,7 @@ class TableSearch:
         filtered = self.condition is not None and self.place.own
         return self.params.iterative_scan or (IvfScan.RELAXED if filtered else IvfScan.OFF)
 
-    def _relaxed(self) -> bool:
+    def _is_relaxed(self) -> bool:
         """True if rows may arrive out of distance order."""
         if isinstance(self.params, PgIvfSearch):
             return self._ivf() is IvfScan.RELAXED
@@ -279,7 +279,7 @@ class TableSearch:
         what = ", ".join([place.id_column, f"{near} AS score", *map(quoted, self.further)])
         where = f" WHERE {self.condition}" if self.condition is not None else ""
         search = f"SELECT {what} FROM {place.path}{where} ORDER BY {near} LIMIT {self.k}"
-        if self._relaxed():
+        if self._is_relaxed():
             # Added to zero, a score is not taken for sorted already.
             return f"WITH found AS MATERIALIZED ({search}) SELECT * FROM found ORDER BY score + 0"
         return search
@@ -294,4 +294,4 @@ class TableSearch:
             options |= {"searched": self.place.searched, "query": self.place.query}
         if self.further:
             options["fields"] = ",".join(self.further)
-        return options | ({"sort": "true"} if self._relaxed() else {})
+        return options | ({"sort": "true"} if self._is_relaxed() else {})

@@ -1,7 +1,7 @@
 """PostgreSQL with pgvector, driven by psycopg; the server is `vectrial.stores.postgres.server`.
 
-Facts below are those of PostgreSQL 18.6, pgvector 0.8.6, psycopg 3.3.9 and pgvector-python 0.5.1,
-read from their sources and tried.
+The facts below hold for PostgreSQL 18.6, pgvector 0.8.6, psycopg 3.3.9 and pgvector-python 0.5.1:
+they were read in the sources and tested.
 
 A collection is a table with the columns `id` (its primary key), `vector`, and `f0`, `f1`, … for
 the schema's fields in their order. Both lanes send the same SQL, with a filter's values written
@@ -21,7 +21,7 @@ from vectrial.stores import common as vt
 from vectrial.stores.postgres import existing as pgvector_existing
 from vectrial.stores.postgres import sql
 from vectrial.stores.postgres import text as pgvector_text
-from vectrial.stores.postgres.sessions import Sessions, replayed
+from vectrial.stores.postgres.sessions import Sessions, has_replayed
 from vectrial.stores.postgres.sql import PgHnswBuild, PgHnswSearch, PgIvfBuild, PgIvfSearch
 
 #: Rows of one request that reads or deletes.
@@ -115,7 +115,7 @@ class PgVector(vt.ServerStore):
         import psycopg
 
         try:
-            return pgvector_existing.find(self._sql, existing).description
+            return pgvector_existing.find_table(self._sql, existing).description
         except psycopg.Error as error:
             why = str(error).strip().partition("\n")[0]
             raise vt.UserError(f"'{existing.collection}' cannot be read: {why}") from error
@@ -129,7 +129,7 @@ class PgVector(vt.ServerStore):
             metric=metric,
             where=self._own_condition,
         )
-        self._place = pgvector_existing.find(self._sql, wanted).place
+        self._place = pgvector_existing.find_table(self._sql, wanted).place
         self._vector_name = self._place.vector
         # Rows without a vector are in no index, and in no answer.
         self._rows_with = f" WHERE {self._place.with_vector}"
@@ -180,7 +180,7 @@ class PgVector(vt.ServerStore):
         self._sql(f"VACUUM (ANALYZE) {self._name}")
         known = self._known_index()
         position = self._sql("SELECT pg_current_wal_insert_lsn()::text").fetchone()[0]
-        return known + self._wait_followers(lambda node: replayed(node, position))
+        return known + self._wait_followers(lambda node: has_replayed(node, position))
 
     def _known_index(self) -> str:
         if self._index.kind == "flat":
@@ -194,7 +194,7 @@ class PgVector(vt.ServerStore):
             raise vt.StoreError(f"there is no valid index {name}: was build called?")
         kind = self.capabilities.indexes[self._index.kind]
         search = sql.TableSearch(self._place, self._schema, 1, kind.search(), None, ())
-        session = self._client.of(search.settings())
+        session = self._client.connection(search.settings())
         zero = np.ones(self._schema.dim, np.float32)
         plan = session.execute(f"EXPLAIN {search.text()}", (zero,)).fetchall()
         if not any(name in line for (line,) in plan):
@@ -228,7 +228,7 @@ class PgVector(vt.ServerStore):
     def _read(self, ids: list[int]) -> pa.RecordBatch:
         place = self._place
         asked = place.of_ids if place.own else f"{place.of_ids} AND {place.with_vector}"
-        statement = f"SELECT {self._selected()} FROM {place.path} WHERE {asked}"
+        statement = f"SELECT {self._selected_columns()} FROM {place.path} WHERE {asked}"
         return self._batch(self._sql(statement, (self._keys.keys(ids),)).fetchall())
 
     def count(self) -> int:
@@ -240,7 +240,7 @@ class PgVector(vt.ServerStore):
         cursor = "vectrial_scan"
         session = self._client.main
         with session.transaction():
-            every = f"SELECT {self._selected()} FROM {self._place.path}{self._rows_with}"
+            every = f"SELECT {self._selected_columns()} FROM {self._place.path}{self._rows_with}"
             self._sql(f"DECLARE {cursor} NO SCROLL CURSOR FOR {every}")
             while page := self._sql(f"FETCH {batch_size} FROM {cursor}").fetchall():
                 yield self._batch(page)
@@ -248,11 +248,11 @@ class PgVector(vt.ServerStore):
     def _columns(self) -> str:
         return ", ".join(["id", "vector", *self._names.values()])
 
-    def _selected(self) -> str:
+    def _selected_columns(self) -> str:
         """The SQL of what is read from a row."""
         place = self._place
         return ", ".join(
-            [place.id_column, place.vector_read, *map(vt.quoted, self._names.values())]
+            [place.id_column, place.vector_output, *map(vt.quoted, self._names.values())]
         )
 
     def _batch(self, rows: list[Any]) -> pa.RecordBatch:
@@ -270,16 +270,18 @@ class PgVector(vt.ServerStore):
 
     def _writer(self) -> Any:
         """This thread's connection for writes."""
-        return self._client.of(self._settings)
+        return self._client.connection(self._settings)
 
     def _searcher(self, request: vt.SearchRequest) -> vt.Searcher:
         search = self._search(request)
         text, settings, sessions = search.text(), search.settings(), self._client
-        sessions.of(settings)  # connected before the clock starts
+        sessions.connection(settings)  # connected before the clock starts
         ids_of = self._keys.ids
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
-            found = sessions.of(settings).execute(text, (vector,), prepare=True, binary=True)
+            found = sessions.connection(settings).execute(
+                text, (vector,), prepare=True, binary=True
+            )
             rows = found.fetchall()
             ids = ids_of([row[0] for row in rows])
             return ids, np.fromiter((row[1] for row in rows), np.float32, len(rows))
@@ -291,13 +293,13 @@ class PgVector(vt.ServerStore):
         column = f"t{self._names[blend.field][1:]}"
         search = pgvector_text.TextAndVectorSearch(near, column, blend)
         text, settings, sessions = search.text(), search.settings(), self._client
-        sessions.of(settings)
+        sessions.connection(settings)
 
         def run(vector: NDArray[np.float32], words: str, /) -> vt.Hits:
-            values: tuple[Any, ...] = (vector, pgvector_text.any_of(words))
+            values: tuple[Any, ...] = (vector, pgvector_text.any_word_query(words))
             if blend.alpha in (0.0, 1.0):
                 values = values[:1] if blend.alpha else values[1:]
-            found = sessions.of(settings).execute(text, values, prepare=True, binary=True)
+            found = sessions.connection(settings).execute(text, values, prepare=True, binary=True)
             rows = found.fetchall()
             ids = np.fromiter((row[0] for row in rows), np.int64, len(rows))
             return ids, np.fromiter((row[1] for row in rows), np.float32, len(rows))

@@ -1,7 +1,7 @@
 """The words of a text in PostgreSQL, and the SQL that fuses two rankings.
 
-Facts below are those of PostgreSQL 18.6. There is no BM25: `ts_rank` counts how often a word is in
-a row, and neither how rare it is nor how long the row.
+The facts below hold for PostgreSQL 18.6. It has no BM25: `ts_rank` counts how often a word occurs
+in a row, but considers neither how rare the word is nor how long the row is.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def indexes(table: str, schema: Schema) -> Iterator[str]:
             yield f"CREATE INDEX IF NOT EXISTS {table}_t{at} ON {table} USING gin (t{at})"
 
 
-def any_of(text: str) -> str:
+def any_word_query(text: str) -> str:
     """The query for rows that contain any word of a text."""
     return " | ".join(f"'{word}'" for word in words(text))
 
@@ -82,14 +82,14 @@ class TextAndVectorSearch:
         the words. If one side has no weight, $1 belongs to the other side and there is no $2."""
         alpha = self.blend.alpha
         if alpha == 1.0:
-            return f"SELECT id, {self._closeness()} FROM ({self.near.text()}) found"
+            return f"SELECT id, {self._similarity()} FROM ({self.near.text()}) found"
         if alpha == 0.0:
             return self._words("$1", self.near.k)
         return (
             f"WITH near AS MATERIALIZED ({self._dense().text()}),"
             f" words AS MATERIALIZED ({self._words('$2', self._rows)}),"
-            f" v AS (SELECT id, {self._worth(self._closeness())} AS worth FROM near),"
-            f" t AS (SELECT id, {self._worth('score')} AS worth FROM words)"
+            f" v AS (SELECT id, {self._weighted_score(self._similarity())} AS worth FROM near),"
+            f" t AS (SELECT id, {self._weighted_score('score')} AS worth FROM words)"
             f" SELECT id, {alpha!r} * coalesce(v.worth, 0) + {1 - alpha!r} * coalesce(t.worth, 0)"
             f" AS score FROM v FULL JOIN t USING (id) ORDER BY score DESC, id LIMIT {self.near.k}"
         )
@@ -102,10 +102,10 @@ class TextAndVectorSearch:
             f" ORDER BY score DESC, id LIMIT {rows}"
         )
 
-    def _closeness(self) -> str:
+    def _similarity(self) -> str:
         return "-score * score" if self.near.schema.metric is Metric.L2 else "-score"
 
-    def _worth(self, score: str) -> str:
+    def _weighted_score(self, score: str) -> str:
         if self.blend.fusion is Fusion.RECIPROCAL_RANK:
             return (
                 f"1.0::float8 / ({RANK_CONSTANT} + row_number() OVER (ORDER BY {score} DESC, id))"

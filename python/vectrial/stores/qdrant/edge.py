@@ -1,6 +1,6 @@
 """Qdrant Edge: the storage and search engine of Qdrant as a library, one shard in this process.
 
-Facts below are those of qdrant-edge-py 0.9.0, read from its type stubs and tried.
+The facts below hold for qdrant-edge-py 0.9.0: they were read in its type stubs and tested.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from vectrial.stores.qdrant.common import (
     NORMS,
     QdrantHnswBuild,
     QdrantHnswSearch,
+    from_point_ids,
     points_batch,
-    signed,
-    unsigned,
+    to_point_ids,
 )
-from vectrial.stores.qdrant.filters import Words, translate
+from vectrial.stores.qdrant.filters import ConditionConstructors, translate
 
 _UPSERT_ROWS = 1_000
 #: Above any collection that fits this machine, so that optimizing ends with one segment.
@@ -184,15 +184,15 @@ class QdrantEdge(vt.Store):
     def upsert(self, batch: pa.RecordBatch) -> None:
         make, write = self._q.Point, self._q.UpdateOperation.upsert_points
         for part in vt.slices(batch, _UPSERT_ROWS):
-            ids, vectors = unsigned(vt.ids_of(part)), vt.vectors_of(part).tolist()
+            ids, vectors = to_point_ids(vt.ids_of(part)), vt.vectors_of(part).tolist()
             points = map(make, ids, vectors, vt.row_values(part, self._schema))
             self._shard.update(write(list(points)))
 
     def delete(self, ids: NDArray[np.int64]) -> None:
-        self._shard.update(self._q.UpdateOperation.delete_points(unsigned(ids)))
+        self._shard.update(self._q.UpdateOperation.delete_points(to_point_ids(ids)))
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        found = self._shard.retrieve(unsigned(ids), with_payload=True, with_vector=True)
+        found = self._shard.retrieve(to_point_ids(ids), with_payload=True, with_vector=True)
         return vt.table_of(self._schema, [points_batch(self._schema, found)])
 
     def count(self) -> int:
@@ -223,7 +223,7 @@ class QdrantEdge(vt.Store):
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = search(request(nearest(vector.tolist()), k, None, condition, settings))
             scores = np.array([point.score for point in found], dtype=np.float32)
-            return signed([point.id for point in found]), scores
+            return from_point_ids([point.id for point in found]), scores
 
         return run
 
@@ -232,15 +232,15 @@ class QdrantEdge(vt.Store):
             limit=limit, filter=self._translate(where), with_payload=False, with_vector=False
         )
         found, _ = self._shard.scroll(request)
-        return signed([record.id for record in found])
+        return from_point_ids([record.id for record in found])
 
     def _translate(self, where: Filter) -> Any:
         columns = self._schema.columns
         types = {columns[name]: kind for name, kind in self._schema.types.items()}
-        return translate(renamed(where, columns), types, _words(self._q))
+        return translate(renamed(where, columns), types, _constructors(self._q))
 
 
-def _words(q: Any) -> Words:
+def _constructors(q: Any) -> ConditionConstructors:
     """The binding's spelling of the conditions."""
 
     def equal(path: str, value: str | int | bool) -> Any:
@@ -251,7 +251,7 @@ def _words(q: Any) -> Words:
     def within(path: str, where: Range) -> Any:
         return q.FieldCondition(path, range=q.RangeFloat(**where.bounds))
 
-    return Words(
+    return ConditionConstructors(
         must=lambda conditions: q.Filter(must=conditions),
         should=lambda conditions: q.Filter(should=conditions),
         must_not=lambda conditions: q.Filter(must_not=conditions),

@@ -17,7 +17,7 @@ from vectrial.model.existing import (
 from vectrial.model.metric import Metric
 from vectrial.model.schema import FieldType
 
-#: What rows are known by.
+#: Name of the row's id.
 ID = "point"
 _METRICS = {"Euclid": Metric.L2, "Cosine": Metric.COSINE, "Dot": Metric.IP}
 _TYPES = {
@@ -95,10 +95,10 @@ def values_at(payload: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any
     return found
 
 
-def _vector(vectors: Any, wanted: str, name: str) -> tuple[str, Any]:
+def _vector(vectors: Any, requested_name: str, name: str) -> tuple[str, Any]:
     """Name (empty if unnamed) and parameters of the vectors."""
     if not isinstance(vectors, dict):
-        if wanted:
+        if requested_name:
             raise UserError(f"the vectors of '{name}' have no name", where="--vector")
         return "", vectors
-    return named_vector(vectors, wanted, name)
+    return named_vector(vectors, requested_name, name)

@@ -1,9 +1,9 @@
 """The filter algebra in Qdrant's conditions, whichever library spells them.
 
-Qdrant Edge and the server's client have the same conditions under classes of their own; what
-differs between them is `Words`. A missing value is a missing key of the payload. Qdrant's
+Qdrant Edge and the server's client have the same conditions, but classes of their own for them:
+`ConditionConstructors` holds these. A missing value is a missing key of the payload. Qdrant's
 `must_not` is two-valued, so negation is pushed down to the comparisons, each of which then also
-demands that the field is there.
+requires that the field exists.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from vectrial.model.schema import FieldType
 
 
 @dataclass(frozen=True)
-class Words:
+class ConditionConstructors:
     """Constructors of a library's conditions.
 
     must, should, must_not: a filter all, any, or none of whose conditions hold.
@@ -35,46 +35,58 @@ class Words:
     within: Callable[[str, Range], Any]
 
 
-def translate(where: Filter, types: Mapping[str, FieldType], words: Words) -> Any:
+def translate(
+    where: Filter, types: Mapping[str, FieldType], constructors: ConditionConstructors
+) -> Any:
     """The filter that keeps the rows for which `where` is true.
 
     types: types of the columns that `where` reads.
     """
-    return words.must([_condition(where, types, words, holds=True)])
+    return constructors.must([_condition(where, types, constructors, holds=True)])
 
 
-def _condition(where: Filter, types: Mapping[str, FieldType], words: Words, *, holds: bool) -> Any:
+def _condition(
+    where: Filter,
+    types: Mapping[str, FieldType],
+    constructors: ConditionConstructors,
+    *,
+    holds: bool,
+) -> Any:
     """The condition under which `where` is true (`holds`), or false and not unknown."""
     match where:
         case Not(part):
-            return _condition(part, types, words, holds=not holds)
+            return _condition(part, types, constructors, holds=not holds)
         case And(parts) | Or(parts):
-            conditions = [_condition(part, types, words, holds=holds) for part in parts]
+            conditions = [_condition(part, types, constructors, holds=holds) for part in parts]
             every = isinstance(where, And) is holds
-            return words.must(conditions) if every else words.should(conditions)
+            return constructors.must(conditions) if every else constructors.should(conditions)
         case IsNull(name):
-            empty = words.empty(name)
-            return words.must([empty]) if holds else words.must_not([empty])
+            empty = constructors.empty(name)
+            return constructors.must([empty]) if holds else constructors.must_not([empty])
         case _:
-            comparison = _comparison(where, types, words)
+            comparison = _comparison(where, types, constructors)
             if holds:
                 return comparison
-            return words.must_not([comparison, words.empty(where.field)])
+            return constructors.must_not([comparison, constructors.empty(where.field)])
 
 
-def _comparison(where: Eq | In | Range, types: Mapping[str, FieldType], words: Words) -> Any:
+def _comparison(
+    where: Eq | In | Range, types: Mapping[str, FieldType], constructors: ConditionConstructors
+) -> Any:
     match where:
         case Eq(name, value):
             # Qdrant matches text, integers and booleans; a float equals through a range.
             if isinstance(value, float) or types[name] is FieldType.FLOAT:
                 assert not isinstance(value, str)
-                return words.within(name, Range(name, gte=value, lte=value))
-            return words.equal(name, value)
+                return constructors.within(name, Range(name, gte=value, lte=value))
+            return constructors.equal(name, value)
         case In(name, values):
             expected = {FieldType.INT: int, FieldType.STRING: str}.get(types[name])
             exact = [value for value in values if type(value) is expected]
             if exact and len(exact) == len(values):
-                return words.any_of(name, exact)  # type: ignore[arg-type]
-            return words.should([_comparison(Eq(name, value), types, words) for value in values])
+                return constructors.any_of(name, exact)  # type: ignore[arg-type]
+            return constructors.should(
+                [_comparison(Eq(name, value), types, constructors) for value in values]
+            )
         case Range():
-            return words.within(where.field, where)
+            return constructors.within(where.field, where)

@@ -1,6 +1,6 @@
 """Qdrant's server: the program of this name on the PATH, or the official image.
 
-It is in no package registry: what crates.io has under this name is an empty placeholder.
+No package registry has it: the crate of this name on crates.io is an empty placeholder.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _program(progress: LineProgress) -> Path:
     return program
 
 
-def _at_hand() -> Availability:
+def _availability() -> Availability:
     return Availability(True) if own_program(_BIN, "qdrant") else _NOWHERE
 
 
@@ -80,7 +80,7 @@ def _ready(address: Address) -> None:
 QDRANT = Recipe(
     name="qdrant",
     program=_program,
-    at_hand=_at_hand,
+    availability=_availability,
     ports=("http", "grpc"),
     public=("http", "grpc"),
     command=_command,

@@ -1,8 +1,8 @@
 """Qdrant, driven by its official client over gRPC; its server is `vectrial.stores.qdrant.server`.
 
-No package registry has the server, so this driver was tested with what Qdrant itself has beside
-it: the same filters in Qdrant Edge, every call in the client's own in-memory mode, every request
-of the native lane against the client's message types.
+No package registry has the server. So this driver was tested with Qdrant's other software: the same
+filters in Qdrant Edge, every call in the client's in-memory mode, and every request of the native
+lane against the client's message types.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from vectrial.stores.qdrant.common import (
     NORMS,
     QdrantHnswBuild,
     QdrantHnswSearch,
+    from_point_ids,
     points_batch,
-    signed,
-    unsigned,
+    to_point_ids,
 )
-from vectrial.stores.qdrant.filters import Words, translate
+from vectrial.stores.qdrant.filters import ConditionConstructors, translate
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -56,14 +56,14 @@ class ServerBuild(QdrantHnswBuild):
 
 
 class QuantizedBuild(ServerBuild):
-    """quantization: of the vectors in memory."""
+    """quantization: compression of the vectors in memory."""
 
     quantization: Quantization = Quantization.SCALAR
 
 
 class QdrantQuantizedSearch(QdrantHnswSearch):
-    """rescore: the best are compared again by their original vectors. oversampling: so many times
-    k of them; None: the server's own."""
+    """rescore: the best candidates are compared again by their original vectors. oversampling:
+    number of these candidates as a multiple of k; None: the server's default."""
 
     rescore: bool = True
     oversampling: float | None = Bound(default=None, ge=1.0, le=1000.0)
@@ -138,7 +138,7 @@ class Qdrant(vt.ServerStore):
         from qdrant_client import models
 
         self._m = models
-        self._where = Words(
+        self._where = ConditionConstructors(
             must=lambda conditions: models.Filter(must=conditions),
             should=lambda conditions: models.Filter(should=conditions),
             must_not=lambda conditions: models.Filter(must_not=conditions),
@@ -150,11 +150,11 @@ class Qdrant(vt.ServerStore):
                 key=key,
                 match=models.MatchAny(any=list(values)),  # type: ignore[arg-type]
             ),
-            within=self._within,
+            within=self._range_condition,
         )
-        return connected(address)
+        return connect(address)
 
-    def _within(self, name: str, where: Range) -> Any:
+    def _range_condition(self, name: str, where: Range) -> Any:
         bounds = where.bounds.items()
         exact = {key: for_float64(v) if isinstance(v, int) else v for key, v in bounds}
         return self._m.FieldCondition(key=name, range=self._m.Range(**exact))
@@ -218,24 +218,24 @@ class Qdrant(vt.ServerStore):
         return qdrant_existing.describe(self._client, existing)
 
     @property
-    def _using(self) -> str | None:
+    def _vector_argument(self) -> str | None:
         """The name of the vector; None if it has none."""
         return (self._vector_name or None) if self._attached else None
 
     @property
-    def _there(self) -> Any:
+    def _row_filter(self) -> Any:
         """The filter that keeps points that are rows; None if every point is a row."""
         return qdrant_existing.with_vector(self._vector_name) if self._attached else None
 
     def _ids(self, found: list[Any]) -> NDArray[np.int64]:
         """Ids (n,) of points of an answer."""
         keys = [point.id for point in found]
-        return self._keys.ids(keys) if self._attached else signed(keys)
+        return self._keys.ids(keys) if self._attached else from_point_ids(keys)
 
     def _rows(self, found: list[Any]) -> pa.RecordBatch:
         if not self._attached:
             return points_batch(self._schema, found)
-        name = self._using
+        name = self._vector_argument
         each = [p.vector if name is None else (p.vector or {}).get(name) for p in found]
         found = [point for point, vector in zip(found, each, strict=True) if vector]
         vectors = [vector for vector in each if vector]
@@ -282,7 +282,7 @@ class Qdrant(vt.ServerStore):
         vt.check(batch, self._schema)
         for part in vt.slices(batch, _ROWS):
             points = self._m.Batch(
-                ids=unsigned(vt.ids_of(part)),
+                ids=to_point_ids(vt.ids_of(part)),
                 vectors=vt.vectors_of(part).tolist(),
                 payloads=vt.row_values(part, self._schema),
             )
@@ -290,20 +290,20 @@ class Qdrant(vt.ServerStore):
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         if len(ids):
-            which = self._m.PointIdsList(points=unsigned(ids))
+            which = self._m.PointIdsList(points=to_point_ids(ids))
             self._client.delete(self._name, which, wait=True)
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         return vt.get_pages(self._schema, ids, _ROWS, self._read)
 
     def _read(self, ids: list[int]) -> pa.RecordBatch:
-        keys = self._keys.keys(ids) if self._attached else unsigned(np.array(ids, np.int64))
+        keys = self._keys.keys(ids) if self._attached else to_point_ids(np.array(ids, np.int64))
         return self._rows(
             self._client.retrieve(self._name, keys, with_payload=True, with_vectors=True)
         )
 
     def count(self) -> int:
-        there = self._there
+        there = self._row_filter
         return int(self._client.count(self._name, count_filter=there, exact=True).count)
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
@@ -311,7 +311,7 @@ class Qdrant(vt.ServerStore):
         while True:
             found, offset = self._client.scroll(
                 self._name,
-                scroll_filter=self._there,
+                scroll_filter=self._row_filter,
                 limit=size,
                 offset=offset,
                 with_payload=True,
@@ -330,7 +330,7 @@ class Qdrant(vt.ServerStore):
         where, returning = request.where, request.returning
         condition = None if where is None else RestToGrpc.convert_filter(self._translate(where))
         metadata, vectors = returning is vt.Returning.METADATA, returning is vt.Returning.VECTORS
-        using, ids_of = self._using, self._ids
+        using, ids_of = self._vector_argument, self._ids
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = ask(
@@ -368,7 +368,7 @@ class Qdrant(vt.ServerStore):
         quantized = settings.quantization
         options = {
             "collection": self._name,
-            "vector": self._using,
+            "vector": self._vector_argument,
             "ef": settings.hnsw_ef,
             "exact": settings.exact,
             "indexed_only": settings.indexed_only,
@@ -395,7 +395,7 @@ class Qdrant(vt.ServerStore):
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
         found, _ = self._client.scroll(
             self._name,
-            scroll_filter=self._m.Filter(must=[self._translate(where), self._there])
+            scroll_filter=self._m.Filter(must=[self._translate(where), self._row_filter])
             if self._attached
             else self._translate(where),
             limit=limit,
@@ -410,7 +410,7 @@ class Qdrant(vt.ServerStore):
         return translate(named, types, self._where)
 
 
-def connected(address: vt.Address) -> QdrantClient:
+def connect(address: vt.Address) -> QdrantClient:
     """The official client, using gRPC if it can."""
     from qdrant_client import QdrantClient
 

@@ -32,9 +32,9 @@ _APPEND = {
     Durability.MEMORY: ("no", "everysec"),
 }
 _POLL_S = 0.02
-#: How long the server may take to write its data to the disk.
+#: Longest time for the server to write its data to the disk.
 _WRITING_S = 600.0
-#: How long an answer may take: a linear scan of a large set takes its time.
+#: Longest time of an answer: a linear scan of a large set takes a while.
 _ANSWER_S = 300.0
 _FLUSHED = "vectrial:flush"
 
@@ -63,7 +63,7 @@ class RedisStore(ServerStore):
         return str(self._client.info("server")["redis_version"])
 
     def _bind(self, schema: Schema, index: Index) -> None:
-        needs_version(self.name, self.version(), least=self.least, tried=self.tried)
+        require_version(self.name, self.version(), minimum=self.least, tested=self.tried)
         set_durability(self._client, self.durability or Durability.BUFFERED)
         super()._bind(schema, index)
 
@@ -104,17 +104,17 @@ class RedisStore(ServerStore):
         return self._target({**login, **options})
 
 
-def needs_version(store: str, version: str, *, least: tuple[int, int], tried: str) -> None:
+def require_version(store: str, version: str, *, minimum: tuple[int, int], tested: str) -> None:
     """Raise `StoreError` unless the server's version fits the store's commands: the same major
-    version as `least`, and not older than it."""
+    version as `minimum`, and not older than it."""
     try:
         major, minor = (int(part) for part in version.split(".")[:2])
     except ValueError as error:
         raise StoreError(f"{store}: the server says its version is '{version}'") from error
-    if major != least[0] or (major, minor) < least:
-        oldest = ".".join(map(str, least))
+    if major != minimum[0] or (major, minor) < minimum:
+        oldest = ".".join(map(str, minimum))
         raise StoreError(
-            f"{store} is written for Redis {oldest} and later {least[0]}.x, tried with {tried}; "
+            f"{store} is written for Redis {oldest} and later {minimum[0]}.x, tried with {tested}; "
             f"this server is {version}"
         )
 

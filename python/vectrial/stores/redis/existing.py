@@ -1,7 +1,7 @@
 """Indexes of Redis' query engine that somebody else made over hashes or JSON documents.
 
-Their rows are the documents of the index: of the keys under its prefix others can be no hashes,
-and a filter of the index leaves some out. A document without a vector is in no answer.
+Their rows are the documents of the index. Other keys under its prefix may not be hashes, or a
+filter of the index may leave them out. A document without a vector is in no answer.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _METRICS = {"L2": Metric.L2, "COSINE": Metric.COSINE, "IP": Metric.IP}
 
 @dataclass(frozen=True)
 class FoundIndex:
-    """An index. prefix: of its keys. stored_vector: the field of a hash that has the vector, or the
-    path to it in a document. documents: it is over these, and not over hashes."""
+    """An index. prefix: prefix of its keys. stored_vector: the field of a hash that has the vector,
+    or the path to it in a document. documents: it is over these, and not over hashes."""
 
     description: Description
     prefix: str
@@ -70,9 +70,9 @@ def describe(client: Any, existing: Existing) -> FoundIndex:
         raise UserError(
             f"the index of '{attribute}' is {kind}", remedy="hnsw and flat are measured"
         )
-    text = query_of(existing.where)
+    text = combine_queries(existing.where)
     try:
-        first = [key[len(prefix) :] for key in matching(client, name, text, attribute, SAMPLE)]
+        first = [key[len(prefix) :] for key in matching_keys(client, name, text, attribute, SAMPLE)]
     except redis.ResponseError as error:
         if not existing.where:
             raise
@@ -108,7 +108,7 @@ def _notes(
         )
 
 
-def query_of(where: str, further: str = "") -> str:
+def combine_queries(where: str, further: str = "") -> str:
     """The query for the documents that match both the application's condition and a further one. An
     empty text is no condition."""
     both = [f"({one})" for one in (where, further) if one]
@@ -118,17 +118,19 @@ def query_of(where: str, further: str = "") -> str:
 def count(client: Any, name: str, text: str, vector: str) -> int:
     """Number of documents in an index that match a query and have a vector."""
     reduced = ("GROUPBY", 0, "REDUCE", "COUNT", 0, "AS", "n")
-    rows = _with_vector(client, name, text, vector, *reduced)
+    rows = _aggregate_with_vector(client, name, text, vector, *reduced)
     return int(rows[0]["n"]) if rows else 0
 
 
-def matching(client: Any, name: str, text: str, vector: str, limit: int) -> list[str]:
+def matching_keys(client: Any, name: str, text: str, vector: str, limit: int) -> list[str]:
     """Keys of at most `limit` documents in an index that match a query and have a vector."""
     wanted = ("LOAD", 1, "@__key", "LIMIT", 0, limit)
-    return [as_text(row["__key"]) for row in _with_vector(client, name, text, vector, *wanted)]
+    return [
+        as_text(row["__key"]) for row in _aggregate_with_vector(client, name, text, vector, *wanted)
+    ]
 
 
-def _with_vector(
+def _aggregate_with_vector(
     client: Any, name: str, text: str, vector: str, *steps: Any
 ) -> list[dict[str, Any]]:
     """Result of running `steps` on the documents that match a query and have a vector."""
@@ -167,24 +169,24 @@ def as_text(word: bytes | str) -> str:
     return word.decode() if isinstance(word, bytes) else word
 
 
-def _properties(told: Any) -> dict[str, Any]:
+def _properties(reply: Any) -> dict[str, Any]:
     """Names and values in a reply, in either protocol; words without a value are left out."""
-    if isinstance(told, dict):
-        return {as_text(key): value for key, value in told.items()}
-    pairs = zip(told[::2], told[1::2], strict=False)
+    if isinstance(reply, dict):
+        return {as_text(key): value for key, value in reply.items()}
+    pairs = zip(reply[::2], reply[1::2], strict=False)
     return {as_text(key): value for key, value in pairs}
 
 
-def _vector(fields: list[dict[str, Any]], wanted: str, name: str) -> dict[str, Any]:
+def _vector(fields: list[dict[str, Any]], requested_name: str, name: str) -> dict[str, Any]:
     vectors = [
         one
         for one in fields
-        if as_text(one["type"]) == "VECTOR" and wanted in ("", as_text(one["attribute"]))
+        if as_text(one["type"]) == "VECTOR" and requested_name in ("", as_text(one["attribute"]))
     ]
     if len(vectors) != 1:
         raise UserError(
             f"index '{name}' has {len(vectors)} fields of vectors"
-            + (f" called '{wanted}'" if wanted else ""),
+            + (f" called '{requested_name}'" if requested_name else ""),
             remedy="name it: --vector NAME",
         )
     (vector,) = vectors

@@ -1,10 +1,10 @@
 """Metadata as attributes of vector sets, and filters as their expressions.
 
-Facts of the language (Redis 8.2.3, `VSIM … FILTER`), read from its source and tried: an
-expression that names an attribute that is not there is false as a whole; null equals null, and is
-0 in comparisons of order; of booleans only the numbers 1 and 0 are left; numbers are float64,
-their exponents without a sign; strings have no escapes, so that some text cannot be said. What is
-stored fits: see `attributes`.
+Facts about the language (Redis 8.2.3, `VSIM … FILTER`), read in its source and tested: an
+expression that names a missing attribute is false as a whole; null equals null, and counts as 0 in
+comparisons of order; booleans become the numbers 1 and 0; numbers are float64, and their exponents
+have no sign; strings have no escapes, so some texts cannot be written. Rows are stored in a form
+that fits: see `attributes`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from vectrial.model.filters import (
 from vectrial.model.schema import ARROW_TYPES, FieldType
 
 _NEVER = "1 == 0"
-#: What no expression can say, and what says it instead; as `vector_set.rs` writes it.
+#: Characters that no expression can hold, and their replacements, as in `vector_set.rs`.
 _UNSAID = re.compile(r'["\\%\x00-\x1f]')
 _SAID = re.compile(r"%([0-9A-F]{2})")
 #: Letters that a number of an expression may have.
@@ -48,14 +48,14 @@ def attributes(values: Mapping[str, Value | None]) -> str:
     Raises:
         ValueError: a number is not finite, which JSON cannot express.
     """
-    said = {k: _escaped(v) if isinstance(v, str) else v for k, v in values.items()}
+    said = {k: _escape(v) if isinstance(v, str) else v for k, v in values.items()}
     return json.dumps(said, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def values(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
     """The values of a row, from its attributes as the client reads them; {} when it has none."""
     read = attributes or {}
-    return {k: _unescaped(v) if isinstance(v, str) else v for k, v in read.items()}
+    return {k: _unescape(v) if isinstance(v, str) else v for k, v in read.items()}
 
 
 def expression(where: Filter, names: Mapping[str, str], types: Mapping[str, FieldType]) -> str:
@@ -79,7 +79,7 @@ def _condition(where: Filter, names: Mapping[str, str], *, holds: bool) -> str:
             # A bracket right behind it would be taken for a part of the word.
             return f".{names[column]} {'==' if holds else '!='} null "
         case Eq(column, value):
-            return _present(names[column], f"{'==' if holds else '!='} {_literal(value)}")
+            return _require_present(names[column], f"{'==' if holds else '!='} {_literal(value)}")
         case In(column, values):
             name, word = names[column], " or " if holds else " and "
             sign = "==" if holds else "!="
@@ -99,7 +99,7 @@ def _range(where: Range, name: str, holds: bool) -> str:
     return f"(.{name} != null and ({(' and ' if holds else ' or ').join(each)}))"
 
 
-def _present(name: str, rest: str) -> str:
+def _require_present(name: str, rest: str) -> str:
     return f"(.{name} != null and .{name} {rest})"
 
 
@@ -107,7 +107,7 @@ def _literal(value: Value) -> str:
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, str):
-        return f'"{_escaped(value)}"'
+        return f'"{_escape(value)}"'
     if isinstance(value, int):
         return str(for_float64(value))
     if math.isinf(value):
@@ -123,9 +123,9 @@ def _literal(value: Value) -> str:
     return f"{above} / {1 << half} / {below >> half}"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return _UNSAID.sub(lambda found: f"%{ord(found[0]):02X}", text)
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     return _SAID.sub(lambda found: chr(int(found[1], 16)), text)

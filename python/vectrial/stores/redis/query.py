@@ -63,7 +63,7 @@ def fields(schema: Schema) -> list[Any]:
     return out
 
 
-def stored(value: Value) -> str:
+def to_hash_text(value: Value) -> str:
     """A value as it is stored in a hash; `query_engine.rs` writes the same text."""
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -72,8 +72,8 @@ def stored(value: Value) -> str:
     return _UNSAID.sub(lambda match: "".join(f"%{ord(one):02X}" for one in match[0]), value)
 
 
-def read(text: bytes | None, kind: FieldType, *, own: bool = True) -> Value | None:
-    """The value of a stored text; None if there is none. own: `stored` wrote it, not somebody
+def from_hash_text(text: bytes | None, kind: FieldType, *, own: bool = True) -> Value | None:
+    """The value of a stored text; None if there is none. own: `to_hash_text` wrote it, not somebody
     else."""
     if text is None:
         return None
@@ -94,15 +94,15 @@ def condition(
 ) -> str:
     """The query that exactly the rows kept by `where` match.
 
-    names: columns → fields. types: types of the columns. own: see `read`.
+    names: columns → fields. types: types of the columns. own: see `from_hash_text`.
     """
     arrow = {name: ARROW_TYPES[kind] for name, kind in types.items()}
     where = coerce_values(where, arrow)
-    return _condition(where, names, stored if own else _trimmed, holds=True)
+    return _condition(where, names, to_hash_text if own else _trim, holds=True)
 
 
-def _trimmed(value: str | bool) -> str:
-    return value.strip() if isinstance(value, str) else stored(value)
+def _trim(value: str | bool) -> str:
+    return value.strip() if isinstance(value, str) else to_hash_text(value)
 
 
 def _condition(where: Filter, names: Mapping[str, str], tag: _Tag, *, holds: bool) -> str:
@@ -122,7 +122,7 @@ def _condition(where: Filter, names: Mapping[str, str], tag: _Tag, *, holds: boo
             return _clause(name, f"({each})", holds)
         case Range():
             name = names[where.field]
-            return _clause(name, within(name, where), holds)
+            return _clause(name, range_query(name, where), holds)
 
 
 def _clause(name: str, inside: str, holds: bool) -> str:
@@ -152,7 +152,7 @@ def _number(value: float | int) -> str:
     return np.format_float_positional(value, trim="-") if "e" in text else text
 
 
-def within(name: str, where: Range) -> str:
+def range_query(name: str, where: Range) -> str:
     """The query for rows whose numeric field lies within the bounds."""
     said = {"gt": "[({} +inf]", "gte": "[{} +inf]", "lt": "[-inf ({}]", "lte": "[-inf {}]"}
     bounds = (f"@{name}:{said[key].format(_number(one))}" for key, one in where.bounds.items())

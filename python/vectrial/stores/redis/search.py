@@ -1,8 +1,7 @@
 """Redis' query engine (`FT.CREATE`, `FT.SEARCH`), driven by its official client.
 
-It runs as the module RediSearch 2.10.5 in Redis 8.2.3, of different generations, which is what
-package registries have; in Redis' official image, where it is a part of the server; or on a server
-of the user's own.
+It runs as the module RediSearch 2.10.5 in Redis 8.2.3, since package registries have no closer
+versions; in Redis' official image, as a part of the server; or on the user's own server.
 
 A row is a hash under `KEY:ID`, with its vector in the field `vector` and metadata in `f0`, `f1`, …
 in the order of the schema's fields; a missing value is a missing field. An index of the name `KEY`
@@ -29,7 +28,7 @@ from vectrial.stores.redis.existing import as_text, index_info
 
 
 class QueryEngineBuild(vt.Params):
-    """m, ef_construction: of the graph (the lowest layer has up to 2m links)."""
+    """m, ef_construction: parameters of the graph (the lowest layer has up to 2m links)."""
 
     m: int = Bound(default=16, ge=2, le=4096)
     ef_construction: int = Bound(default=200, ge=1, le=4096)
@@ -129,7 +128,7 @@ class RedisSearch(RedisStore):
 
     def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         super()._bind(schema, index)
-        without_time_limit(self._client)
+        remove_time_limit(self._client)
 
     def version(self) -> str:
         return version(self._client)
@@ -152,7 +151,7 @@ class RedisSearch(RedisStore):
             ids, metadata = vt.ids_of(part).tolist(), vt.row_values(part, self._schema)
             with self._client.pipeline(transaction=False) as pipe:
                 for id_, vector, row in zip(ids, vt.vectors_of(part), metadata, strict=True):
-                    fields = {name: query.stored(value) for name, value in row.items()}
+                    fields = {name: query.to_hash_text(value) for name, value in row.items()}
                     if replace:  # or fields that the new row lacks would stay
                         pipe.delete(self._key(id_))
                     pipe.hset(self._key(id_), mapping={"vector": vector.tobytes(), **fields})
@@ -205,7 +204,7 @@ class RedisSearch(RedisStore):
 
     def _values(self, row: dict[bytes, bytes]) -> dict[str, Any]:
         return {
-            name: query.read(
+            name: query.from_hash_text(
                 row.get(name.encode()), self._schema.types[field], own=not self._attached
             )
             for field, name in self._names.items()
@@ -213,7 +212,7 @@ class RedisSearch(RedisStore):
 
     def count(self) -> int:
         if not self._attached:
-            return self._found("*", 0)[0]
+            return self._matching_keys("*", 0)[0]
         text = self._condition(None)
         return redis_existing.count(self._client, self._name, text, self._vector_name)
 
@@ -244,7 +243,7 @@ class RedisSearch(RedisStore):
 
         search = self._client.ft(self._name).search
         k, params = request.k, request.params
-        ef = "" if (given := self._ef(params)) is None else f" EF_RUNTIME {given}"
+        ef = "" if (given := self._ef_runtime(params)) is None else f" EF_RUNTIME {given}"
         near = f"KNN {k} @{self._vector_name} $vector{ef} AS score"
         text = f"({self._condition(request.where)})=>[{near}]"
         fields = self._names.values() if request.returning is vt.Returning.METADATA else ()
@@ -260,7 +259,7 @@ class RedisSearch(RedisStore):
 
         return run
 
-    def _ef(self, params: vt.Params) -> int | None:
+    def _ef_runtime(self, params: vt.Params) -> int | None:
         """The ef_runtime to send; None: there is none, or the index's own."""
         return self._param(params, "ef_search") if isinstance(params, QueryEngineSearch) else None
 
@@ -272,34 +271,36 @@ class RedisSearch(RedisStore):
             )
         if not self._own_condition:
             return further or "*"
-        return redis_existing.query_of(self._own_condition, further)
+        return redis_existing.combine_queries(self._own_condition, further)
 
     def _native_search(self, request: vt.SearchRequest) -> vt.NativeSearch:
         params, where = request.params, request.where
         options = {"collection": self._name, "vector": self._vector_name}
-        if (given := self._ef(params)) is not None:
+        if (given := self._ef_runtime(params)) is not None:
             options["ef"] = str(given)
         returned = {}
         if request.returning is vt.Returning.METADATA:
             returned["returning"] = ",".join(self._names.values())
         condition = None if (text := self._condition(where)) == "*" else text.encode()
-        return vt.NativeSearch(self._prefixed(returned), options, condition)
+        return vt.NativeSearch(self._target_with_prefix(returned), options, condition)
 
     def native_rows(self) -> vt.NativeRows:
         options = {"collection": self._name, "vector": "vector"}
-        return vt.NativeRows(self._prefixed({}), options, self._names)
+        return vt.NativeRows(self._target_with_prefix({}), options, self._names)
 
-    def _prefixed(self, options: dict[str, str]) -> vt.LoadTarget:
+    def _target_with_prefix(self, options: dict[str, str]) -> vt.LoadTarget:
         return self._target_with({"prefix": self._prefix, **options})
 
     def find(self, where: vt.Filter, limit: int) -> NDArray[np.int64]:
         text = self._condition(where)
         if not self._attached:
-            return self._keys.ids(self._found(text, limit)[1])
-        found = redis_existing.matching(self._client, self._name, text, self._vector_name, limit)
+            return self._keys.ids(self._matching_keys(text, limit)[1])
+        found = redis_existing.matching_keys(
+            self._client, self._name, text, self._vector_name, limit
+        )
         return self._keys.ids([key[len(self._prefix) :] for key in found])
 
-    def _found(self, text: str, limit: int) -> tuple[int, list[str]]:
+    def _matching_keys(self, text: str, limit: int) -> tuple[int, list[str]]:
         """The number of matching rows, and at most `limit` of their keys, without prefix."""
         from redis.commands.search.query import Query
 
@@ -322,7 +323,7 @@ def version(client: Any) -> str:
     return server
 
 
-def without_time_limit(client: Any) -> None:
+def remove_time_limit(client: Any) -> None:
     """Remove the time limit on searches: a slow one would be cut short silently."""
     import redis
 

@@ -1,11 +1,11 @@
-"""Redis' server, out of a wheel that brings one beside a module of its own, which is not loaded.
+"""Redis' server, from a wheel that also contains a module, which is not loaded.
 
-It has vector sets and no query engine (`FT.SEARCH`). That is a module in another wheel, older than
-the server, which loads it all the same. A server started here asks for a password that was made for
-it, which is in a file that it reads, since every user sees command lines.
+The server has vector sets but no query engine (`FT.SEARCH`). The query engine is a module in
+another wheel, which is older than the server but can be loaded by it. A server started here has a
+password that was made for it. The server reads it from a file, since every user sees command lines.
 
-Of a cluster the first node takes writes, and the others are its replicas. (What Redis calls a
-cluster spreads keys over nodes; a vector set is one key.)
+In a cluster the first node takes writes, and the others are its replicas. (Redis' own clusters
+spread keys over nodes, but a vector set is one key.)
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from vectrial.servers.base import (
     Recipe,
     ServerError,
 )
-from vectrial.servers.local import HOST, refused, write_private
+from vectrial.servers.local import HOST, refused_error, write_private
 from vectrial.servers.primary import is_first
-from vectrial.servers.programs.base import given
+from vectrial.servers.programs.base import program_override
 from vectrial.servers.programs.wheels import WheelProgram
 
 PROGRAM = WheelProgram(
@@ -149,8 +149,8 @@ def _node_command(program: Path, folder: Path, node: Node, cluster: Cluster) -> 
     return replace(alone, argv=(*argv, *follow))
 
 
-def _ready(recipe: Recipe, needs: str, address: Address) -> None:
-    """Check that the server has loaded its data and knows the command `needs`."""
+def _ready(recipe: Recipe, needed_command: str, address: Address) -> None:
+    """Check that the server has loaded its data and knows the command `needed_command`."""
     import redis
     from redis.exceptions import NoPermissionError
 
@@ -159,12 +159,12 @@ def _ready(recipe: Recipe, needs: str, address: Address) -> None:
             client.ping()  # answers LOADING until the data are there
             if address.nodes:
                 _check_role(client.info("replication"), address)
-            client.execute_command(needs)
+            client.execute_command(needed_command)
         except (redis.AuthenticationError, NoPermissionError) as error:
-            raise refused(recipe, address, error) from error
+            raise refused_error(recipe, address, error) from error
         except redis.ResponseError as error:  # it wants arguments, or does not know it
             if "unknown command" in str(error):
-                raise ServerError(f"redis at {address.host} has no {needs}") from error
+                raise ServerError(f"redis at {address.host} has no {needed_command}") from error
         except redis.RedisError as error:
             raise NotReady(f"{type(error).__name__}: {error}") from error
 
@@ -180,14 +180,14 @@ def _check_role(known: Mapping[str, Any], address: Address) -> None:
         raise NotReady("it is not yet up to date with the first node")
 
 
-def follows(node: Address, offset: int) -> bool:
+def is_caught_up(node: Address, offset: int) -> bool:
     """True if a replica has everything written up to an offset."""
     with connect(node, _ASK_S) as client:
         return int(client.info("replication").get("slave_repl_offset", -1)) >= offset
 
 
 def _search_program(progress: LineProgress) -> Path:
-    program = given(_SEARCH_BIN)
+    program = program_override(_SEARCH_BIN)
     if program is not None:
         return program
     try:
@@ -201,26 +201,26 @@ def _search_command(
     program: Path, folder: Path, ports: Mapping[str, int], secrets: Mapping[str, str]
 ) -> Command:
     command = _command(program, folder, ports, secrets)
-    if given(_SEARCH_BIN) is not None:
+    if program_override(_SEARCH_BIN) is not None:
         return command
     module = QUERY_ENGINE.fetch(lambda _: None)
     argv = (*command.argv, "--loadmodule", str(module))
     return replace(command, argv=argv, needs=(*command.needs, module))
 
 
-def _search_at_hand() -> Availability:
-    if given(_SEARCH_BIN) is not None:
+def _search_availability() -> Availability:
+    if program_override(_SEARCH_BIN) is not None:
         return Availability(True)
-    module = QUERY_ENGINE.at_hand()
+    module = QUERY_ENGINE.availability()
     if module.works is False:
         return Availability(False, f"{module.reason}; {_OTHERWISE}")
-    return PROGRAM.at_hand() if module.works else module
+    return PROGRAM.availability() if module.works else module
 
 
 REDIS: Recipe = Recipe(
     name="redis",
     program=PROGRAM.fetch,
-    at_hand=PROGRAM.at_hand,
+    availability=PROGRAM.availability,
     ports=("redis",),
     public=("redis",),
     command=_command,
@@ -236,7 +236,7 @@ REDIS: Recipe = Recipe(
 REDIS_SEARCH: Recipe = Recipe(
     name="redis-search",
     program=_search_program,
-    at_hand=_search_at_hand,
+    availability=_search_availability,
     ports=("redis",),
     public=("redis",),
     command=_search_command,

@@ -1,11 +1,11 @@
 """Redis' vector sets, driven by its official client; the server is `vectrial.stores.redis.server`.
 
-Facts below are those of Redis 8.2.3 and redis-py 8.1.0, read from their sources and tried.
+The facts below hold for Redis 8.2.3 and redis-py 8.1.0: they were read in the sources and tested.
 
-A collection is one vector set; its elements are named by the rows' ids in decimal. Metadata are
-the element's attributes, a JSON object with the columns as `f0`, `f1`, … in the order of the
-schema's fields, null where a value is missing, and text without what a filter cannot say (see
-`vectrial.stores.redis.expressions`): the same as `engine/src/protocols/redis` writes.
+A collection is one vector set; its elements are named by the rows' ids in decimal. Metadata are the
+element's attributes, a JSON object with the columns as `f0`, `f1`, … in the order of the schema's
+fields, null if a value is missing. Characters that a filter cannot express are replaced (see
+`vectrial.stores.redis.expressions`). `engine/src/protocols/redis` writes the same.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from vectrial.stores.redis.common import DURABILITY, ROWS, RedisStore
 
 #: Candidates that a filter may look at: as many as there are, so that answers are full.
 _ALL_CANDIDATES = 1 << 62
-#: How vectors are kept: by index, as the protocol and the client call it.
+#: Formats of stored vectors by kind of index, as the protocol and the client call them.
 _QUANTIZATION = {"hnsw": "noquant", "int8_hnsw": "q8", "binary_hnsw": "bin", "flat": "noquant"}
 
 
 class VectorSetBuild(vt.Params):
-    """m, ef_construction: of the graph (the lowest layer has up to 2m links)."""
+    """m, ef_construction: parameters of the graph (the lowest layer has up to 2m links)."""
 
     m: int = Bound(default=16, ge=4, le=4096)
     ef_construction: int = Bound(default=200, ge=1, le=1_000_000)
@@ -110,10 +110,10 @@ class Redis(RedisStore):
         self._client.delete(self._name)
 
     def wait_indexed(self) -> str:
-        from vectrial.stores.redis.server import follows
+        from vectrial.stores.redis.server import is_caught_up
 
         offset = int(self._client.info("replication")["master_repl_offset"])
-        shown = self._wait_followers(lambda node: follows(node, offset))
+        shown = self._wait_followers(lambda node: is_caught_up(node, offset))
         return f"VADD answers when the vector is in the graph{shown}"
 
     def upsert(self, batch: pa.RecordBatch) -> None:

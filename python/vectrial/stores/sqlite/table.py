@@ -20,7 +20,7 @@ from vectrial.stores import common as vt
 
 #: Ids bound in one statement; SQLite's own limit is 32,766 variables.
 _IDS_AT_ONCE = 500
-#: What an acknowledged write is, by the setting that makes it so.
+#: Durability of acknowledged writes, each with its setting.
 DURABILITY = {
     vt.Durability.BUFFERED: "WAL, synchronous=NORMAL: a commit is in the log, which is synced at"
     " checkpoints, as flush makes one",
@@ -35,7 +35,7 @@ class SqliteFile(vt.Store):
     """The table `rows(id, <columns>, vector)` in a file of its own.
 
     vectors_in: the table `(id, vector)` that has the vectors instead; None: they are in `rows`, as
-        BLOBs of float32. `_inserted` and `_deleted` keep that table up to date.
+        BLOBs of float32. `_after_insert` and `_after_delete` keep that table up to date.
     """
 
     vectors_in: ClassVar[str | None] = None
@@ -51,10 +51,10 @@ class SqliteFile(vt.Store):
     def _prepare(self, connection: Any) -> None:
         """Prepare a new connection; called for each."""
 
-    def _inserted(self, connection: Any, batch: pa.RecordBatch) -> None:
+    def _after_insert(self, connection: Any, batch: pa.RecordBatch) -> None:
         """Called after rows are inserted, while the transaction is open."""
 
-    def _deleted(self, connection: Any, ids: NDArray[np.int64]) -> None:
+    def _after_delete(self, connection: Any, ids: NDArray[np.int64]) -> None:
         """Called when rows with these ids are deleted or replaced."""
 
     def _connection(self) -> Any:
@@ -136,13 +136,13 @@ class SqliteFile(vt.Store):
         with self._connection() as connection:
             connection.executemany(statement, zip(*values, strict=True))
             if replace:
-                self._deleted(connection, ids)
-            self._inserted(connection, batch)
+                self._after_delete(connection, ids)
+            self._after_insert(connection, batch)
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         with self._connection() as connection:
             connection.executemany("DELETE FROM rows WHERE id = ?", [(i,) for i in ids.tolist()])
-            self._deleted(connection, ids)
+            self._after_delete(connection, ids)
 
     def count(self) -> int:
         return int(self._connection().execute("SELECT count(*) FROM rows").fetchone()[0])
@@ -185,7 +185,7 @@ class SqliteFile(vt.Store):
             if field.type is vt.FieldType.BOOL:  # SQLite keeps 0 and 1
                 values = [None if value is None else bool(value) for value in values]
             columns[field.name] = values
-        vectors = unpacked([row[1] for row in rows], self._schema)
+        vectors = vectors_of_blobs([row[1] for row in rows], self._schema)
         return vt.batch_of(self._schema, ids, vectors, columns)
 
 
@@ -195,6 +195,6 @@ def blobs(vectors: NDArray[np.float32]) -> list[memoryview]:
     return [raw[start : start + size] for start in range(0, len(raw), size)]
 
 
-def unpacked(packed: Sequence[bytes], schema: vt.Schema) -> NDArray[np.float32]:
+def vectors_of_blobs(packed: Sequence[bytes], schema: vt.Schema) -> NDArray[np.float32]:
     """Vectors, (n, d), from their bytes."""
     return np.frombuffer(b"".join(packed), np.float32).reshape(-1, schema.dim)

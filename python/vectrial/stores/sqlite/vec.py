@@ -1,12 +1,12 @@
 """SQLite with sqlite-vec: vectors in a vec0 virtual table, exact search inside SQLite.
 
-Metadata lies in an ordinary table beside the virtual one, with SQL indexes, and a filtered search
-restricts vec0 to `id IN (SELECT id FROM rows WHERE ...)`, which vec0 evaluates before it compares
-vectors. Its own metadata columns are not used: they take no null, and under OR or NOT vec0 0.1.9
-filters the k nearest afterwards and answers short.
+Metadata are in an ordinary table with SQL indexes, and a filtered search restricts vec0 to `id IN
+(SELECT id FROM rows WHERE ...)`, which vec0 evaluates before it compares vectors. Its own metadata
+columns are not used: they take no null, and under OR or NOT vec0 0.1.9 filters the k nearest rows
+afterwards, so answers are too short.
 
-Where the Python at hand was built without loadable extensions, `pysqlite3-binary` takes the
-place of `sqlite3`, with its own, usually newer, SQLite.
+If Python was built without loadable extensions, `pysqlite3-binary` replaces `sqlite3`; it has its
+own, usually newer, SQLite.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ class SqliteVecStore(SqliteFile):
                 f"(id INTEGER PRIMARY KEY, vector FLOAT[{schema.dim}] distance_metric={measure})"
             )
 
-    def _inserted(self, connection: Any, batch: pa.RecordBatch) -> None:
+    def _after_insert(self, connection: Any, batch: pa.RecordBatch) -> None:
         pairs = zip(vt.ids_of(batch).tolist(), blobs(vt.vectors_of(batch)), strict=True)
         connection.executemany("INSERT INTO vectors (id, vector) VALUES (?, ?)", pairs)
 
-    def _deleted(self, connection: Any, ids: NDArray[np.int64]) -> None:
+    def _after_delete(self, connection: Any, ids: NDArray[np.int64]) -> None:
         connection.executemany("DELETE FROM vectors WHERE id = ?", [(i,) for i in ids.tolist()])
 
     def searcher(self, k: int, params: vt.Params, where: vt.Filter | None = None) -> vt.Searcher:

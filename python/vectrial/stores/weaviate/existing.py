@@ -13,7 +13,7 @@ from vectrial.model.schema import FieldType
 
 #: Objects of a page that is looked through for one with a vector.
 _PAGE = 20
-#: What rows are known by, and the name of the vector of a collection that names none.
+#: Name of the row's id, and of the vector in a collection that names none.
 ID, UNNAMED = "uuid", "default"
 _METRICS = {"l2-squared": Metric.L2, "cosine": Metric.COSINE, "dot": Metric.IP}
 #: A condition that names a tenant, and what the server calls one that can be read.
@@ -33,7 +33,7 @@ def describe(client: Any, existing: Existing) -> Description:
     if not client.collections.exists(name):
         raise UserError(f"the server has no collection '{name}'", where="--collection")
     require_id(existing, ID, "their uuid")
-    collection = opened(client, name, existing.where)
+    collection = open_collection(client, name, existing.where)
     config = collection.config.get()
     _check_tenant(client, existing, many=config.multi_tenancy_config.enabled)
     vector, index = _vector(config, existing.vector, name)
@@ -60,7 +60,7 @@ def describe(client: Any, existing: Existing) -> Description:
         }
     if getattr(index, "multi_vector", None) is not None:
         raise UserError(f"an object of '{name}' has several vectors, which are not measured")
-    every = collection.iterator(include_vector=included(vector), cache_size=_PAGE)
+    every = collection.iterator(include_vector=include_vector(vector), cache_size=_PAGE)
     first = next((row for row in every if row.vector.get(vector)), None)
     if first is None:
         raise UserError(f"collection '{name}' holds no vectors '{vector}'")
@@ -78,7 +78,7 @@ def describe(client: Any, existing: Existing) -> Description:
     )
 
 
-def opened(client: Any, name: str, condition: str) -> Any:
+def open_collection(client: Any, name: str, condition: str) -> Any:
     """The collection, or the part of it that belongs to the tenant named in the condition.
 
     Raises:
@@ -122,18 +122,18 @@ def _check_tenant(client: Any, existing: Existing, *, many: bool) -> None:
         )
 
 
-def included(vector: str) -> bool | list[str]:
-    """How a request includes the vector of this name; True if it has no name."""
+def include_vector(vector: str) -> bool | list[str]:
+    """The argument that makes a request include the vector of this name; True if it has none."""
     return True if vector == UNNAMED else [vector]
 
 
-def _vector(config: Any, wanted: str, name: str) -> tuple[str, Any]:
+def _vector(config: Any, requested_name: str, name: str) -> tuple[str, Any]:
     """Name and index of the vectors."""
     if not config.vector_config:
-        if wanted not in ("", UNNAMED):
+        if requested_name not in ("", UNNAMED):
             raise UserError(f"the vectors of '{name}' have no name", where="--vector")
         return UNNAMED, config.vector_index_config
-    vector, about = named_vector(config.vector_config, wanted, name)
+    vector, about = named_vector(config.vector_config, requested_name, name)
     return vector, about.vector_index_config
 
 

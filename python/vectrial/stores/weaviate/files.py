@@ -1,8 +1,8 @@
 """Categories of the files of Weaviate's server, as 1.35 lays them out.
 
-A shard's folder has LSM buckets in `lsm`, one a folder, and the graph's log beside it, which is
-what is read when the graph is opened: there is no other file of it. What a bucket has taken lies
-in its write-ahead log until its memory is written out as a segment.
+A shard's folder has LSM buckets in `lsm`, a folder each, and the graph's log beside it. The log is
+the graph's only file, and is read when the graph is opened. Writes to a bucket are in its
+write-ahead log until its memory is written out as a segment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ FILES: FileKinds = MappingProxyType(
     {
         "*/lsm/*.wal": FileKind.LOG,
         "*/lsm/objects/*": FileKind.ROWS,
-        # Of indexes without a graph, and of compressed vectors.
+        # Files of indexes without a graph, and of compressed vectors.
         "*/lsm/vectors*": FileKind.VECTORS,
         "*/lsm/property_*": FileKind.METADATA_INDEX,
         "*/lsm/dimensions*": FileKind.CATALOG,

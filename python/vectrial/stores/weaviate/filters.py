@@ -62,29 +62,29 @@ class _Columns:
             case IsNull(column):
                 return self._missing(column) if holds else self._present(column)
             case Eq(column, value):
-                by = self._by(column)
+                by = self._property_filter(column)
                 return by.equal(value) if holds else by.not_equal(value) & self._present(column)
             case In(column, values):
                 if holds:
                     each: list[Any] = list(values)
-                    return self._by(column).contains_any(each)
+                    return self._property_filter(column).contains_any(each)
                 return Where.all_of([self.condition(Eq(column, v), holds=False) for v in values])
             case Range():
                 return self._range(where, holds)
 
-    def _by(self, column: str) -> _FilterByProperty:
+    def _property_filter(self, column: str) -> _FilterByProperty:
         from weaviate.classes.query import Filter as Where
 
         return Where.by_property(self.names[column])
 
     def _missing(self, column: str) -> _Filters:
-        by = self._by(column)
+        by = self._property_filter(column)
         if self.types[column] is FieldType.STRING:  # Weaviate treats empty text as missing
             return by.is_none(True) & by.not_equal("")
         return by.is_none(True)
 
     def _present(self, column: str) -> _Filters:
-        by = self._by(column)
+        by = self._property_filter(column)
         if self.types[column] is FieldType.STRING:
             return by.is_none(False) | by.equal("")
         return by.is_none(False)
@@ -92,7 +92,7 @@ class _Columns:
     def _range(self, where: Range, holds: bool) -> _Filters:
         from weaviate.classes.query import Filter as Where
 
-        by = self._by(where.field)
+        by = self._property_filter(where.field)
         bounds = [
             getattr(by, _METHODS[key if holds else OPPOSITES[key]])(bound)
             for key, bound in where.bounds.items()

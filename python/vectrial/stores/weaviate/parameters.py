@@ -33,26 +33,26 @@ class Protocol(StrEnum):
     GRAPHQL = "graphql"
 
 
-class Copies(vt.Spreading):
-    """shards, replication_factor: see `Spreading`. write_consistency: of inserts and deletes; None
-    leaves it to the server, which waits for a quorum."""
+class WeaviateSpreading(vt.Spreading):
+    """shards, replication_factor: see `Spreading`. write_consistency: level of inserts and deletes;
+    None leaves it to the server, which waits for a quorum."""
 
     write_consistency: WeaviateConsistency | None = None
 
 
 class WeaviateReads(vt.Params):
-    """consistency: of searches, whose rows are compared among so many copies; None leaves it to the
-    server. protocol: of plain searches through the official client."""
+    """consistency: level of searches: the copies among which their rows are compared; None leaves
+    it to the server. protocol: protocol of plain searches through the official client."""
 
     consistency: WeaviateConsistency | None = None
     protocol: Protocol = Protocol.GRPC
 
 
-class WeaviateHnswBuild(Copies):
-    """m, ef_construction: of each shard's graph (the lowest layer has up to 2m links).
-    filter_strategy: how the graph is searched under a filter. flat_search_cutoff: where a filter
+class WeaviateHnswBuild(WeaviateSpreading):
+    """m, ef_construction: parameters of each shard's graph (the lowest layer has up to 2m links).
+    filter_strategy: strategy of the graph search under a filter. flat_search_cutoff: where a filter
     keeps fewer rows than this, these are scanned exactly instead of searching the graph. shards,
-    replication_factor, write_consistency: see `Copies`."""
+    replication_factor, write_consistency: see `WeaviateSpreading`."""
 
     m: int = Bound(default=32, ge=4, le=2047)
     ef_construction: int = Bound(default=128, ge=4, le=100_000)

@@ -1,7 +1,7 @@
 """Weaviate's server, built from its Go module.
 
-Version 1.35.2 listens on every interface with its gRPC ports, and there is no setting for that: it
-runs in a network of its own.
+The gRPC ports of version 1.35.2 listen on every interface, and no setting changes that. So the
+server runs in a network of its own.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _ready(address: Address) -> None:
 WEAVIATE = Recipe(
     name="weaviate",
     program=PROGRAM.fetch,
-    at_hand=PROGRAM.at_hand,
+    availability=PROGRAM.availability,
     ports=("http", "grpc", "gossip", "data", "raft", "raft_rpc"),
     public=("http", "grpc"),
     command=_command,

@@ -1,12 +1,12 @@
 """Weaviate, driven by its official client; its server is `vectrial.stores.weaviate.server`.
 
-Facts below are those of server 1.35.2 and weaviate-client 4.23.1, read from their sources and
-tried.
+The facts below hold for server 1.35.2 and weaviate-client 4.23.1: they were read in the sources and
+tested.
 
-A row is known by a uuid there: a fixed first half, and its int64 id, big-endian, as the second,
-the same as `engine/src/protocols/weaviate/` makes and reads. Metadata columns are properties
-`f0`, `f1`, … in the order of the schema's fields, since names of properties allow less than names
-of columns; a missing value is a missing property.
+A row is identified by a uuid: its first half is fixed, its second half is the int64 id, big-endian.
+`engine/src/protocols/weaviate/` makes and reads the same. Metadata columns are properties `f0`,
+`f1`, … in the schema's order, since fewer names are allowed for properties than for columns. A
+missing value is a missing property.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from vectrial.stores.weaviate import graphql
 from vectrial.stores.weaviate import text as weaviate_text
 from vectrial.stores.weaviate.filters import translate
 from vectrial.stores.weaviate.parameters import (
-    Copies,
     Protocol,
     WeaviateConsistency,
     WeaviateHnswBuild,
     WeaviateHnswSearch,
     WeaviateReads,
+    WeaviateSpreading,
     property_of,
     vector_index,
 )
@@ -73,7 +73,9 @@ class Weaviate(vt.ServerStore):
                 high_recall_params={"ef_search": 512},
                 not_native=_NOT_NATIVE,
             ),
-            "flat": vt.IndexKind(Copies, search=WeaviateReads, exact=True, not_native=_NOT_NATIVE),
+            "flat": vt.IndexKind(
+                WeaviateSpreading, search=WeaviateReads, exact=True, not_native=_NOT_NATIVE
+            ),
         },
         filters=vt.ALL_OPERATORS,
         find=vt.ALL_OPERATORS,
@@ -173,7 +175,9 @@ class Weaviate(vt.ServerStore):
         return weaviate_existing.describe(self._client, existing)
 
     def _attach(self) -> None:
-        self._collection = weaviate_existing.opened(self._client, self._name, self._own_condition)
+        self._collection = weaviate_existing.open_collection(
+            self._client, self._name, self._own_condition
+        )
         named = self._collection.config.get().vector_config
         self._target_vector = self._vector_name if named else None
 
@@ -200,7 +204,7 @@ class Weaviate(vt.ServerStore):
         vector is indexed before its insert is acknowledged; with it on, the shard's queue tells."""
 
         def state() -> tuple[bool, str]:
-            shards = self._shards_now()
+            shards = self._shard_states()
             queued = sum(shard.vector_queue_length for shard in shards)
             states = {shard.vector_indexing_status for shard in shards}
             if shards and not queued and states <= {"READY"}:
@@ -213,9 +217,9 @@ class Weaviate(vt.ServerStore):
         return vt.wait_until(state)
 
     def unindexed_rows(self) -> int:
-        return sum(shard.vector_queue_length for shard in self._shards_now())
+        return sum(shard.vector_queue_length for shard in self._shard_states())
 
-    def _shards_now(self) -> list[Any]:
+    def _shard_states(self) -> list[Any]:
         """State of every shard on every node."""
         nodes = self._client.cluster.nodes(self._name, output="verbose")
         return [shard for node in nodes for shard in node.shards]
@@ -231,7 +235,7 @@ class Weaviate(vt.ServerStore):
                 DataObject(uuid=_uuid(id_), vector={_VECTOR: vector}, properties=properties)
                 for id_, vector, properties in rows
             ]
-            errors = self._written().data.insert_many(objects).errors
+            errors = self._writable_collection().data.insert_many(objects).errors
             if errors:
                 reason = next(iter(errors.values())).message
                 raise vt.PartialFailure(reason, [ids[at] for at in errors])
@@ -241,18 +245,18 @@ class Weaviate(vt.ServerStore):
 
         for page in vt.id_pages(ids, _ROWS):
             which = Where.by_id().contains_any([_uuid(id_) for id_ in page])
-            deleted = self._written().data.delete_many(where=which, verbose=True)
+            deleted = self._writable_collection().data.delete_many(where=which, verbose=True)
             if deleted.failed:
                 failed = [row for row in deleted.objects if not row.successful]
                 raise vt.PartialFailure(str(failed[0].error), [_id(row.uuid) for row in failed])
 
-    def _written(self) -> Any:
+    def _writable_collection(self) -> Any:
         """The collection, for writing."""
         params = self._index.params
-        assert isinstance(params, Copies)
-        return self._at(params.write_consistency)
+        assert isinstance(params, WeaviateSpreading)
+        return self._collection_at(params.write_consistency)
 
-    def _at(self, level: WeaviateConsistency | None) -> Any:
+    def _collection_at(self, level: WeaviateConsistency | None) -> Any:
         """The collection, at a consistency level."""
         from weaviate.classes.config import ConsistencyLevel
 
@@ -304,13 +308,13 @@ class Weaviate(vt.ServerStore):
             if self._attached:
                 raise vt.Unsupported("weaviate: such a collection is asked over gRPC alone")
             return graphql.searcher(self._client, self._name, _VECTOR, request, level)
-        collection = self._at(level)
+        collection = self._collection_at(level)
         search, k, returning = collection.query.near_vector, request.k, request.returning
         native_filter = None if request.where is None else self._translate(request.where)
         distance = MetadataQuery(distance=True)
         properties = list(self._names.values()) if returning is vt.Returning.METADATA else False
         name, ids_of = self._vector_name, self._ids
-        vector_too = returning is vt.Returning.VECTORS and weaviate_existing.included(name)
+        vector_too = returning is vt.Returning.VECTORS and weaviate_existing.include_vector(name)
 
         def run(vector: NDArray[np.float32], /) -> vt.Hits:
             found = search(
@@ -332,7 +336,7 @@ class Weaviate(vt.ServerStore):
             raise vt.Unsupported("weaviate: hybrid searches are asked over gRPC alone")
         self._apply_search_params(params)
         column = self._names[blend.field]
-        collection = self._at(_level(params))
+        collection = self._collection_at(_level(params))
         search = weaviate_text.build_query(collection.query, column, k, blend)
 
         def run(vector: NDArray[np.float32], text: str, /) -> vt.Hits:
@@ -366,7 +370,7 @@ class Weaviate(vt.ServerStore):
         # The result of `get`: every property, and the vector.
         whole = {"properties": ",".join(self._names.values()), "with_vector": "true"}
         params = self._index.params
-        assert isinstance(params, Copies)
+        assert isinstance(params, WeaviateSpreading)
         options = self._native_options(params.write_consistency)
         return vt.NativeRows(self._native_target(), options | whole, self._names)
 

@@ -1,7 +1,7 @@
 """Text in Weaviate: how a property is indexed by its words, and hybrid searches.
 
-Facts below are those of server 1.35.2 and weaviate-client 4.23.1, read from their sources and
-tried.
+The facts below hold for server 1.35.2 and weaviate-client 4.23.1: they were read in the sources and
+tested.
 """
 
 from __future__ import annotations

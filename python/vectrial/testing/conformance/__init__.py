@@ -1,4 +1,4 @@
-"""The conformance suite: what every store has to do, whoever wrote it.
+"""The conformance suite: the requirements on every store, whoever wrote it.
 
 `vectrial conformance STORE` runs it. It is a suite of pytest: `plugin` holds the fixtures and says
 which stores it runs on, `world` the rows and the filters, `test_*.py` the checks. A check of what a

@@ -1,5 +1,4 @@
-"""Rows of awkward but valid content: what people's files have, and what makes right stores look
-wrong.
+"""Rows of awkward but valid content, as in real files, which can make correct stores look wrong.
 
 Each dataset is small and has one thing that is odd. A store keeps it and answers right, or declares
 beforehand that it cannot.
@@ -69,7 +68,7 @@ def _copies(rng: Rng, noise: float, documents: int = 6, each: int = 20, dim: int
     return (base * (1 + noise * rng.normal(size=base.shape))).astype(np.float32)
 
 
-def _made(what: str, vectors: Vectors, rng: Rng, **others: Any) -> Awkward:
+def _make_dataset(what: str, vectors: Vectors, rng: Rng, **others: Any) -> Awkward:
     """A dataset with queries near some rows, and ids that are neither dense nor in order."""
     at = rng.integers(0, len(vectors), QUERIES)
     near = vectors[at] * (1 + 0.05 * rng.normal(size=(QUERIES, vectors.shape[1])))
@@ -116,7 +115,9 @@ def _of_vectors(rng: Rng) -> list[Awkward]:
         ("k above 512", _plain(rng, 700), {"k": 600, "telling": True}),
         ("k above the rows", plain, {"k": 1000}),
     ]
-    made = [_made(what, np.ascontiguousarray(x, np.float32), rng, **o) for what, x, o in vectors]
+    made = [
+        _make_dataset(what, np.ascontiguousarray(x, np.float32), rng, **o) for what, x, o in vectors
+    ]
     for dim, telling in (
         (1, False),
         (2, False),
@@ -125,11 +126,11 @@ def _of_vectors(rng: Rng) -> list[Awkward]:
         (1536, False),
         (3072, True),
     ):
-        one = _made(f"{dim} dimensions", _plain(rng, ROWS, dim), rng, telling=telling)
+        one = _make_dataset(f"{dim} dimensions", _plain(rng, ROWS, dim), rng, telling=telling)
         made.append(replace(one, queries=_plain(rng, QUERIES, dim)))
-    away = _made("queries far from every row", np.abs(plain), rng)
+    away = _make_dataset("queries far from every row", np.abs(plain), rng)
     made.append(replace(away, queries=-np.abs(_plain(rng, QUERIES))))
-    rows = _made("queries that are rows", plain, rng)
+    rows = _make_dataset("queries that are rows", plain, rng)
     made.append(replace(rows, queries=plain[:QUERIES]))
     return made
 
@@ -150,7 +151,7 @@ def _of_ids(rng: Rng) -> list[Awkward]:
     }
     telling = {"ids above 2^53"}
     return [
-        _made(what, _plain(rng), rng, ids=one.astype(np.int64), telling=what in telling)
+        _make_dataset(what, _plain(rng), rng, ids=one.astype(np.int64), telling=what in telling)
         for what, one in ids.items()
     ]
 
@@ -207,7 +208,9 @@ def _of_columns(rng: Rng) -> list[Awkward]:
         "texts of quotes and signs", "floats of every size",
     }  # fmt: skip
     made = [
-        _made(what, _plain(rng), rng, columns={"value": (kind, values)}, telling=what in telling)
+        _make_dataset(
+            what, _plain(rng), rng, columns={"value": (kind, values)}, telling=what in telling
+        )
         for what, kind, values in each
     ]
     many = {f"c{at}": (whole, (turns * at % 7).tolist()) for at in range(50)}
@@ -217,8 +220,10 @@ def _of_columns(rng: Rng) -> list[Awkward]:
         "t": (text, cycled(["a", "b"])),
         "b": (truth, cycled([True, False, False])),
     }
-    made.append(_made("fifty columns", _plain(rng), rng, columns=many))
-    made.append(_made("a column of each type", _plain(rng), rng, columns=mixed, telling=True))
+    made.append(_make_dataset("fifty columns", _plain(rng), rng, columns=many))
+    made.append(
+        _make_dataset("a column of each type", _plain(rng), rng, columns=mixed, telling=True)
+    )
     return made
 
 

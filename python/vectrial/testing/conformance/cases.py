@@ -1,9 +1,9 @@
-"""Which cases of a store a check runs on.
+"""The cases of a store on which a check runs.
 
 A check runs on one case of each store, unless it is marked with what can change its outcome: the
-kind of index (`each_index`, `each_index_of_a_library`), or the metric as well (`each_metric`). One
-that is marked with `bare_too` has a case of rows without metadata beside. What a store has to
-declare for it is `needs`. Where every case is asked for, marks but the last two make no difference.
+kind of index (`each_index`, `each_index_of_a_library`), or the metric as well (`each_metric`). A
+check marked with `bare_too` also runs on rows without metadata. `needs` names what a store must
+declare for the check. If every case is requested, only the last two marks make a difference.
 """
 
 from __future__ import annotations

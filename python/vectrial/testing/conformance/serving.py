@@ -9,7 +9,7 @@ from pathlib import Path
 
 from vectrial.model.store import Store
 from vectrial.servers.base import NoProgram, Recipe, Server
-from vectrial.servers.provide import prepare, provide, recipe_of
+from vectrial.servers.provide import make_server, prepare, recipe_of
 from vectrial.testing.server_programs import no_program
 
 
@@ -55,7 +55,7 @@ class Servers:
                 no_program(recipe, error)
             self._starts += 1
             folder, stack = self._folder / f"{recipe.name}-{self._starts}", ExitStack()
-            server = stack.enter_context(provide(recipe, folder, provider=choice.provider))
+            server = stack.enter_context(make_server(recipe, folder, provider=choice.provider))
             self._running[recipe.name] = server, stack
         return self._running[recipe.name]
 

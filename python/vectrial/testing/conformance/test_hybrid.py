@@ -1,4 +1,4 @@
-"""Searching by vector and text: the text index holds every row, and α says who decides.
+"""Searches by vector and text: the text index has every row, and α weighs the two rankings.
 
 The texts are of made-up words, so that the words of a text are the same to every store.
 """
@@ -16,7 +16,7 @@ import pytest
 
 from vectrial.model.capabilities import Hybrid
 from vectrial.model.errors import Unsupported
-from vectrial.model.fusion import Blend, Bm25, Fusion, RankedRows, best, fuse, similarity
+from vectrial.model.fusion import Blend, Bm25, Fusion, RankedRows, fuse, similarity, top_rows
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Store
 from vectrial.testing.conformance.cases import needs
@@ -158,8 +158,8 @@ def test_it_agrees_with_an_exact_fusion(
         for query, at in zip(queries(count=20), range(0, ROWS, 69), strict=False):
             text = " ".join(texts[at].split()[:5])
             closeness = similarity(texts_world.distances(query), case.metric, fusion)
-            near = best(closeness, most, -np.inf)
-            words = best(index.scores(text), ROWS if hybrid.whole_text else most)
+            near = top_rows(closeness, most, -np.inf)
+            words = top_rows(index.scores(text), ROWS if hybrid.whole_text else most)
             exact = fuse(near, words, alpha, fusion)
             right += accepted(texts_world, exact, search(query, text)[0])
         assert right / (20 * K) >= AGREEMENT[fusion], (fusion, alpha)

@@ -13,7 +13,7 @@ from vectrial.datasets.exact import exact_topk
 from vectrial.gate import ExpectedRows, Subject, check_loaded_rows
 from vectrial.model.errors import Unsupported
 from vectrial.model.filters import Eq
-from vectrial.model.refusals import alike, refuse, refuse_k, refuse_rows
+from vectrial.model.refusals import indistinct_values, refuse, refuse_k, refuse_rows
 from vectrial.model.schema import FieldType, Schema
 from vectrial.model.store import Store
 from vectrial.stores.common.arrow import batch_of
@@ -38,7 +38,7 @@ def test_awkward_rows_pass_the_gate_or_are_refused_by_the_plan(case: Case, tmp_p
 def datasets_of(case: Case) -> list[Awkward]:
     """The datasets that the plan accepts: all of them on a library's telling case, else those that
     have revealed faults. On a server, one dataset combines all columns."""
-    able = [one for one in DATASETS if case.metric in one.metrics and not refused(case, one)]
+    able = [one for one in DATASETS if case.metric in one.metrics and not is_refused(case, one)]
     if case.store.server is None:
         return [one for one in able if one.telling or case == telling_case(case.store)]
     columns = [one for one in able if one.columns and len(one.columns) == 1]
@@ -47,32 +47,34 @@ def datasets_of(case: Case) -> list[Awkward]:
     return [one for one in able if one.telling and not one.columns] + joined
 
 
-def refused(case: Case, one: Awkward) -> bool:
+def is_refused(case: Case, dataset: Awkward) -> bool:
     """True if the plan says that the store does not take the dataset."""
     try:
-        refuse(case.store, one.schema(case.metric), case.build)
-        refuse_k(case.store, one.k)
-        refuse_rows(case.store, case.build, len(one.ids))
+        refuse(case.store, dataset.schema(case.metric), case.build)
+        refuse_k(case.store, dataset.k)
+        refuse_rows(case.store, case.build, len(dataset.ids))
     except Unsupported:
         return True
     return False
 
 
-def verdicts(case: Case, one: Awkward, location: Path) -> list[str]:
+def verdicts(case: Case, dataset: Awkward, location: Path) -> list[str]:
     """The gate's complaints about the store, loaded with these rows, and errors."""
-    schema, metadata = one.schema(case.metric), one.metadata
+    schema, metadata = dataset.schema(case.metric), dataset.metadata
     store = case.make(location)
     try:
         store.create(schema, case.build)
-        store.insert(batch(schema, one))
+        store.insert(batch(schema, dataset))
         store.flush()
         store.build()
         store.wait_indexed()
-        truth = exact_topk(one.vectors, one.ids, one.queries, case.metric, one.k)
-        judge = Judge(one.k, truth.accept_offsets, truth.accept_ids, truth.available)
-        rows = ExpectedRows(one.ids, one.vectors, metadata)
-        subject = Subject(store, case.make, schema, case.build, rows, one.queries, judge, one.k)
-        results, lost = check_loaded_rows(subject), not_found(case, store, one)
+        truth = exact_topk(dataset.vectors, dataset.ids, dataset.queries, case.metric, dataset.k)
+        judge = Judge(dataset.k, truth.accept_offsets, truth.accept_ids, truth.available)
+        rows = ExpectedRows(dataset.ids, dataset.vectors, metadata)
+        subject = Subject(
+            store, case.make, schema, case.build, rows, dataset.queries, judge, dataset.k
+        )
+        results, lost = check_loaded_rows(subject), wrongly_found_values(case, store, dataset)
     except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
         return [f"raised {type(error).__name__}: {error}"]
     finally:
@@ -80,30 +82,30 @@ def verdicts(case: Case, one: Awkward, location: Path) -> list[str]:
     return [f"{r.name}: {r.detail}" for r in results if r.passed is False or r.raised] + lost
 
 
-def not_found(case: Case, store: Store, one: Awkward) -> list[str]:
+def wrongly_found_values(case: Case, store: Store, dataset: Awkward) -> list[str]:
     """Values for which the store finds the wrong rows; the gate itself tries only a few of them."""
     faults = []
-    fields = one.schema(case.metric).fields
-    told_apart = {column.name for column in fields if not alike(case.can, column)}
-    for name, (kind, values) in one.columns.items():
+    fields = dataset.schema(case.metric).fields
+    told_apart = {column.name for column in fields if not indistinct_values(case.can, column)}
+    for name, (kind, values) in dataset.columns.items():
         distinct = {value for value in values if value is not None}
         asked = "eq" in case.can.find and kind is not FieldType.FLOAT and name in told_apart
         if not asked or len(distinct) > _MOST_VALUES:
             continue
         for value in distinct:
-            right = {int(i) for i, v in zip(one.ids, values, strict=True) if v == value}
+            right = {int(i) for i, v in zip(dataset.ids, values, strict=True) if v == value}
             found = store.find(Eq(name, value), len(values)).tolist()
             if set(found) != right:
                 faults.append(f"{len(found)} rows found of {value!r}, and {len(right)} have it")
     return faults
 
 
-def batch(schema: Schema, one: Awkward) -> pa.RecordBatch:
+def batch(schema: Schema, dataset: Awkward) -> pa.RecordBatch:
     """The rows of a dataset, in the batch that a load gives to a store."""
-    metadata = one.metadata
+    metadata = dataset.metadata
     columns = (
         {}
         if metadata is None
         else {name: metadata.column(name).combine_chunks() for name in metadata.column_names}
     )
-    return batch_of(schema, one.ids, np.ascontiguousarray(one.vectors), columns)
+    return batch_of(schema, dataset.ids, np.ascontiguousarray(dataset.vectors), columns)

@@ -50,9 +50,9 @@ _RECALL, _BYTES = 0.01, 0.02
 def test_every_parameter_has_an_effect(case: Case, tmp_path: Path) -> None:
     world = hard_world(case.metric)
     for name, (low, high) in of(case.kind.build, _BUILD).items():
-        also = supported(case.kind.build, _ALWAYS | _WITH.get(name, {}))
-        few = built(case, world, {**also, name: low}, folder(tmp_path, f"{name}-low"))
-        many = built(case, world, {**also, name: high}, folder(tmp_path, f"{name}-high"))
+        also = known_values(case.kind.build, _ALWAYS | _WITH.get(name, {}))
+        few = recall_and_bytes(case, world, {**also, name: low}, folder(tmp_path, f"{name}-low"))
+        many = recall_and_bytes(case, world, {**also, name: high}, folder(tmp_path, f"{name}-high"))
         told = f"{name} of {low} and {high}: recall and bytes are {few} and {many}"
         same_size = abs(few[1] - many[1]) <= _BYTES * max(few[1], many[1])
         assert abs(few[0] - many[0]) >= _RECALL or not same_size, told
@@ -75,12 +75,14 @@ def of(model: type[Params], ends: Mapping[str, tuple[int, int]]) -> dict[str, tu
     return found
 
 
-def supported(model: type[Params], values: Mapping[str, int]) -> dict[str, int]:
+def known_values(model: type[Params], values: Mapping[str, int]) -> dict[str, int]:
     """The entries of `values` that are parameters of the model."""
     return {name: value for name, value in values.items() if name in model.model_fields}
 
 
-def built(case: Case, world: World, params: Mapping[str, Any], at: Path) -> tuple[float, int]:
+def recall_and_bytes(
+    case: Case, world: World, params: Mapping[str, Any], at: Path
+) -> tuple[float, int]:
     """Recall at the least effort, and size in bytes, of an index built with these parameters. The
     size is 0 for a server, whose files are elsewhere."""
     try:
@@ -132,7 +134,7 @@ def test_every_search_parameter_has_an_effect(case: Case, tmp_path: Path) -> Non
     if not of(case.kind.search, _SEARCH):
         return
     world = hard_world(case.metric)
-    poor = supported(case.kind.build, _ALWAYS | _POOR)
+    poor = known_values(case.kind.build, _ALWAYS | _POOR)
     store = case.make(folder(tmp_path, "one"))
     try:
         fill(store, world, Index(case.index, case.kind.build.model_validate(poor)))

@@ -46,7 +46,7 @@ def finds_numbers(case: Case) -> str | None:
 
 
 @pytest.fixture
-def watched(case: Case, loaded: Store) -> Iterator[tuple[Store, Received]]:
+def counting_get(case: Case, loaded: Store) -> Iterator[tuple[Store, Received]]:
     """The loaded collection, opened through a relay that counts bytes."""
     with counted(serving.server(case.store).address) as (address, received):
         store = case.store(loaded.location, address)

@@ -1,7 +1,7 @@
-"""The small world that every store is put into: vectors, metadata, filters, and what is true.
+"""The test data for every store: vectors, metadata, filters, and the correct answers.
 
-Imports nothing but numpy, pyarrow and vectrial, so that the suite runs inside the environments
-that some stores have for themselves.
+Imports nothing but numpy, pyarrow and vectrial, so that the suite runs in a store's own
+environment.
 """
 
 from __future__ import annotations

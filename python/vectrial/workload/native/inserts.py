@@ -48,7 +48,7 @@ def load(
     """
     stop = dataset.rows if stop is None else stop
     placement = certificate.placement
-    seen = _Seen(load_1m=os.getloadavg()[0])
+    seen = _SlabTotals(load_1m=os.getloadavg()[0])
     for first, last in slabs(dataset, batch_rows, clients, stop):
         metadata = None
         if dataset.metadata is not None:
@@ -62,7 +62,7 @@ def load(
             batch=batch_rows,
             clients=clients,
             placement=placement,
-            progress=_teller(progress, first, batch_rows, stop),
+            progress=_progress_callback(progress, first, batch_rows, stop),
         )
         seen.add(outcome)
         if seen.errors:
@@ -83,7 +83,7 @@ def slabs(dataset: Dataset, batch_rows: int, clients: int, stop: int) -> Iterato
         yield first, min(first + rows, stop)
 
 
-def _teller(
+def _progress_callback(
     progress: Progress, first: int, batch_rows: int, stop: int
 ) -> Callable[[LoadControl], None]:
     def tell(control: LoadControl) -> None:
@@ -94,7 +94,7 @@ def _teller(
 
 
 @dataclass
-class _Seen:
+class _SlabTotals:
     """Combined observations of the slabs of a load. whole: the record of all slabs, as if each had
     begun with the first."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial._engine import Recorder
-from vectrial.engine.client import arrivals, closed, drive, unfailed
+from vectrial.engine.client import arrivals, closed, drive, record_or_raise
 from vectrial.engine.parts import Order, Sent
 from vectrial.engine.recorders import judge_of
 from vectrial.engine.types import LoadSource
@@ -22,7 +22,7 @@ from vectrial.model.progress import Progress
 from vectrial.model.workload import ClosedLoop, Load
 from vectrial.workload.answer_log import AnswerCheck, AnswerLog, PhaseAnswers
 from vectrial.workload.ceiling import certify, certify_machines
-from vectrial.workload.live import follower
+from vectrial.workload.live import progress_callback
 from vectrial.workload.record import phase_of_outcome
 from vectrial.workload.searchers import NativeSearches
 
@@ -52,7 +52,7 @@ def run(
     """Send the queries (q, d) under `load`, judge the answers by `truth`, and record how near the
     client was to its limits.
 
-    check: called with the phase and its records; `probed` has the answers themselves.
+    check: called with the phase and its records; `with_probe_answers` has the answers themselves.
     from_machines: sends the load from other machines; see `Context.from_machines`.
     until: see `dispatch.search`; not called if other machines send the load.
     """
@@ -72,10 +72,10 @@ def run(
         outcome = drive(
             search.native.target,
             [search.requests(name, queries, judge=judge)],
-            [source_of(load)],
+            [load_source(load)],
             threads=placement.threads,
             cores=placement.pins,
-            progress=follower(load, placement.threads, name, progress, show, until),
+            progress=progress_callback(load, placement.threads, name, progress, show, until),
             **settings,
         )
         if until is not None:
@@ -85,7 +85,7 @@ def run(
             to=search.native.target,
             requests=search.requests(name, queries),
             truth=(truth.k, truth.accept_offsets, truth.accept_ids, truth.available),
-            source=source_of(load),
+            source=load_source(load),
             settings=settings,
             threads=placement.threads,
             longest_s=_longest_s(load) + WARMUP_S,
@@ -112,7 +112,7 @@ def run(
     return phase
 
 
-def probed(
+def with_probe_answers(
     search: NativeSearches,
     queries: NDArray[np.float32],
     truth: Truth,
@@ -158,7 +158,7 @@ def answers(search: NativeSearches, queries: NDArray[np.float32]) -> list[NDArra
     """
     requests = search.requests("answers", queries, keep=True)
     outcome = drive(search.native.target, [requests], [closed(1, count=len(queries))])
-    record = unfailed(outcome, "searches")
+    record = record_or_raise(outcome, "searches")
     assert record["answers"] is not None, "they were to be kept"
     which, ids, _ = record["answers"]
     if sorted(which.tolist()) != list(range(len(queries))):
@@ -166,7 +166,7 @@ def answers(search: NativeSearches, queries: NDArray[np.float32]) -> list[NDArra
     return [row[row >= 0] for row in ids[np.argsort(which)]]
 
 
-def source_of(load: Load, *, by_clock: bool = False) -> LoadSource:
+def load_source(load: Load, *, by_clock: bool = False) -> LoadSource:
     """A load in the form that the engine takes. by_clock: only the clock ends a closed loop."""
     if isinstance(load, ClosedLoop):
         return closed(load.clients, passes_s=None if by_clock or load.by_clock else load.min_s)

@@ -13,13 +13,13 @@ from vectrial.engine.types import LoadOutcome
 from vectrial.model.placement import Certificate
 from vectrial.model.workload import ClosedLoop, Load
 from vectrial.workload.answer_log import AnswerLog
-from vectrial.workload.in_turns import Piece, Rest
-from vectrial.workload.native.search import WARMUP_S, source_of
+from vectrial.workload.native.search import WARMUP_S, load_source
 from vectrial.workload.searchers import NativeSearches
+from vectrial.workload.turn_load import LoadRemainder, Piece
 
 
 class NativeTurns:
-    """A `Taker` of the engine's clients, which are connected and warm once it is constructed.
+    """A `TurnSender` of the engine's clients, which are connected and warm once it is constructed.
 
     Args:
         queries: float32 (q, d), the dataset's queries. judge: judge of their truth.
@@ -49,7 +49,7 @@ class NativeTurns:
         self._session = Session(
             search.native.target,
             search.requests(name, queries, judge=judge),
-            source_of(load, by_clock=True),
+            load_source(load, by_clock=True),
             threads=placement.threads,
             cores=placement.pins,
             dedicated=placement.dedicated,
@@ -59,7 +59,7 @@ class NativeTurns:
         self._session.__enter__()
 
     def send(self, length_ns: int) -> Piece:
-        """Send for this long; see `Taker.send`."""
+        """Send for this long; see `TurnSender.send`."""
         outcome = self._session.take(length_ns)
         (record,) = outcome["classes"]
         if self._warmup is None:
@@ -77,11 +77,11 @@ class NativeTurns:
             outcome,
         )
 
-    def end(self) -> Rest:
-        """Stop sending; see `Taker.end`."""
+    def end(self) -> LoadRemainder:
+        """Stop sending; see `TurnSender.end`."""
         self._session.__exit__()
         warmup = self._warmup if self._warmup is not None else Recorder(self._judge)
-        return Rest(warmup, sum(count for _, count, _ in warmup.errors()), AnswerLog())
+        return LoadRemainder(warmup, sum(count for _, count, _ in warmup.errors()), AnswerLog())
 
 
 def _seconds(outcome: LoadOutcome, clients: int | None) -> float:

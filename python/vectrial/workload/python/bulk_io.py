@@ -1,7 +1,7 @@
-"""Rows read out, and put in and read out by turns, by several clients at once.
+"""Bulk reads of all rows, and alternating bulk writes and reads, by several concurrent clients.
 
-A client is one of the store's SDK: in this process where there is one, else each in a process of
-its own, connected before the clock starts.
+A client uses the store's SDK. A single client runs in this process, several run in a process each,
+connected before the clock starts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vectrial.model.schema import Schema
 from vectrial.model.store import Store
 from vectrial.workload.ingest import make_batch, metadata_of
 from vectrial.workload.python.sdk_process import Opening, run_together, wait_for_start
-from vectrial.workload.python.timed import Sample, record_operation, timed
+from vectrial.workload.python.timed import Sample, call_timed, record_operation
 
 T = TypeVar("T")
 
@@ -51,7 +51,8 @@ class FullScan:
 @dataclass(frozen=True)
 class PutScanLoop:
     """Put this many rows into a separate collection, then read all of it, in alternation for
-    `length_s` seconds. It grows with every turn; the first turn comes before the clock."""
+    `length_s` seconds. The collection grows with every turn; the first turn comes before the
+    clock."""
 
     dataset: str
     rows: int
@@ -88,7 +89,7 @@ class TransferResult:
     wrong: int = 0
 
 
-def together(
+def run_clients(
     clients: Sequence[BulkClient], progress: Progress, name: str
 ) -> tuple[int, list[TransferResult]]:
     """Run each client in a process, from a common start; returns the start and the results.
@@ -101,7 +102,7 @@ def together(
     )
 
 
-def move(client: BulkClient, pipe: Connection) -> TransferResult:
+def run_client(client: BulkClient, pipe: Connection) -> TransferResult:
     """Do the work of one client, in its process."""
     if client.cores:
         os.sched_setaffinity(0, client.cores)
@@ -112,14 +113,14 @@ def move(client: BulkClient, pipe: Connection) -> TransferResult:
     store, work = client.opening.open(), client.work
     try:
         if isinstance(work, FullScan):
-            return read_out(store, work, begin)
+            return scan_repeatedly(store, work, begin)
         rows = library.load(work.dataset)
         return alternate(store, work, rows, client.opening.schema, begin)
     finally:
         store.close()
 
 
-def read_out(store: Store, work: FullScan, begin: Callable[[], int]) -> TransferResult:
+def scan_repeatedly(store: Store, work: FullScan, begin: Callable[[], int]) -> TransferResult:
     """Read all rows repeatedly. A pass that raises is an error, and the last.
 
     begin: waits for the start and returns its instant.
@@ -138,7 +139,7 @@ def alternate(
     """Alternate puts and gets on an empty collection. An exception is an error, and ends the work.
 
     Rows are the first `work.rows` of the dataset, repeated, under ids from 0 up.
-    begin: see `read_out`.
+    begin: see `scan_repeatedly`.
     """
     size, upto = work.batch_rows, 0
 
@@ -147,7 +148,7 @@ def alternate(
         ids = np.arange(upto, upto + size, dtype=np.int64)
         at = ids % work.rows
         batch = make_batch(schema, ids, dataset.vectors[at], metadata_of(dataset, schema, at))
-        if not log.record(log.puts, timed(store.insert, batch)):
+        if not log.record(log.puts, call_timed(store.insert, batch)):
             return False
         log.put_rows += size
         log.put_bytes += batch.nbytes
@@ -186,7 +187,7 @@ class _TransferLog:
                 seen.append(batch.column("id").to_numpy().copy())
             return nbytes
 
-        sample = timed(scan, page_rows)
+        sample = call_timed(scan, page_rows)
         if not self.record(self.gets, sample):
             return False
         self.got_rows += sum(map(len, seen))

@@ -1,8 +1,8 @@
 """Clients in this process that begin together, each with one request at a time.
 
-What lies inside a timed sample is the searcher's call and nothing else. Judging, recording,
-shuffling and progress happen between two samples of a client, where they cost throughput
-(measured in `bench/overhead.py`) but no latency.
+A timed sample contains the searcher's call and nothing else. Judging, recording, shuffling and
+progress happen between two samples of a client, where they cost throughput (measured in
+`bench/overhead.py`) but no latency.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ClientPool:
         count: int | None,
     ) -> None:
         self.clients, self.seed = clients, seed
-        queries = queries if isinstance(queries, Queries) else Queries.same(queries)
+        queries = queries if isinstance(queries, Queries) else Queries.constant(queries)
         each = [searcher] * queries.count if callable(searcher) else searcher
         self.rounds = [_requests(one, each) for one in queries.rounds]
         self.requests = [one for requests in self.rounds for one in requests]
@@ -108,7 +108,7 @@ class ClientPool:
         self.report_at = [0] * clients
         self.barrier = threading.Barrier(clients, action=self._begin)
         self.halt = False
-        self.first, self.of = 0, clients
+        self.first, self.client_count = 0, clients
         self.logs_answers = False
         self.begin: Callable[[], PhaseStart] = PhaseStart.now
         self.loop: Callable[[int], None] | None = None
@@ -135,7 +135,7 @@ class ClientPool:
                 gc.unfreeze()
         return cpu_ns
 
-    def merged(self) -> Recorder:
+    def merged_recorder(self) -> Recorder:
         """Combined record of all clients."""
         return merge([Recorder(self.judge), *self._firsts, *self.recorders])
 
@@ -145,13 +145,13 @@ class ClientPool:
             merge([Recorder(self.judge), *recorders])
             for recorders in (self._firsts, self.recorders)
         )
-        return PhaseAnswers(self.warmed_up(), first, later, self.logged())
+        return PhaseAnswers(self.warm_up_recorder(), first, later, self.merged_log())
 
-    def warmed_up(self) -> Recorder:
+    def warm_up_recorder(self) -> Recorder:
         """Recorder of the answers before the clock started."""
         return merge([Recorder(self.judge), *self._warm_answers])
 
-    def logged(self) -> AnswerLog:
+    def merged_log(self) -> AnswerLog:
         """The answers that were logged."""
         logged = AnswerLog()
         for log in self.answer_logs:
@@ -197,8 +197,8 @@ class ClientPool:
         requests = self.rounds[number % len(self.rounds)]
         # All draw the same shares, so that no two of them begin with the same query.
         together = _order(requests, np.random.default_rng([self.seed, 1]))
-        others = [one for at, one in enumerate(together) if at % self.of != number]
-        yield RequestSpan(_order(together[number :: self.of], rng), True, not others)
+        others = [one for at, one in enumerate(together) if at % self.client_count != number]
+        yield RequestSpan(_order(together[number :: self.client_count], rng), True, not others)
         if others:
             yield RequestSpan(_order(others, rng), False, True)
 
@@ -209,7 +209,7 @@ class ClientPool:
         yield from begins
         turn, rounds = self.first + client, len(self.rounds)
         while True:
-            turn += self.of
+            turn += self.client_count
             # Each goes on with rounds that are its own, every so many-th, until they end.
             yield RequestSpan(_order(self.rounds[turn % rounds], rng), False, True)
 
@@ -275,21 +275,21 @@ class ClientPool:
 
     def blocks(self, part: RequestSpan) -> Iterator[list[Request]]:
         """The requests of a part in blocks; a block is logged entirely or not at all."""
-        length = max(1, _BLOCK // self.of) if self.logs_answers else len(part.requests)
+        length = max(1, _BLOCK // self.client_count) if self.logs_answers else len(part.requests)
         for begin in range(0, len(part.requests), max(1, length)):
             yield part.requests[begin : begin + length]
 
     def log(self, client: int) -> AnswerLog | None:
         """Log for the answers of a client's next block; None if they are not logged."""
-        return self.answer_logs[client] if self._logs(client) else None
+        return self.answer_logs[client] if self._is_logged(client) else None
 
-    def _logs(self, client: int) -> bool:
+    def _is_logged(self, client: int) -> bool:
         """True if the answers of a client's next block are logged: the first `MIN_LOGGED` of all
         clients are, and then fewer and fewer blocks (the 2nd, 4th, 8th …), so that every part of a
         phase of any length is sampled. Decided before the queries are sent."""
         self._blocks[client] += 1
         nth = self._blocks[client]
-        early = len(self.answer_logs[client]) < MIN_LOGGED / self.of
+        early = len(self.answer_logs[client]) < MIN_LOGGED / self.client_count
         return self.logs_answers and (early or nth & (nth - 1) == 0)
 
     def send(

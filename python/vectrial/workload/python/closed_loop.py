@@ -68,19 +68,19 @@ def closed_loop(
         UserError: arguments that do not fit together.
         StoreError: the searcher's ids are not what `Searcher` promises, a fault of the adapter.
     """
-    queries = queries if isinstance(queries, Queries) else Queries.same(queries)
+    queries = queries if isinstance(queries, Queries) else Queries.constant(queries)
     _check(queries, truth, clients, count)
     judge = None if truth is None else judge_of(truth)
     pool = ClientPool(searcher, queries, judge, clients, seed, min_s, max_s, count)
     pool.warmup = (warmup_count, warmup_max_s)
     pool.logs_answers = check is not None
     if judgments is not None:
-        pool.scorer = NdcgScorer.of(judgments, clients)
+        pool.scorer = NdcgScorer.for_clients(judgments, clients)
     report = pool.reporter(progress, name)
     cpu_ns = pool.run(report, in_threads=clients > 1)
     phase = phase_of(
         name,
-        pool.merged(),
+        pool.merged_recorder(),
         pool.phase_start,
         ended_ns=max(pool.ended),
         cpu_ns=cpu_ns,
@@ -94,7 +94,7 @@ def closed_loop(
         "warmup_errors": sum(pool.warmup_errors),
     }
     if pool.scorer is not None:
-        phase.metrics |= pool.scorer.all().metrics()
+        phase.metrics |= pool.scorer.total().metrics()
     if check is not None:
         check(phase, pool.answers())
     return phase

@@ -1,8 +1,9 @@
 """The open loop of Python clients, whether they share a process with the store or not.
 
 One schedule is drawn before the clock starts. Clients (threads with a request each) take the next
-arrival in turn, wait until it is due, and search. Who is free takes an arrival ahead of its time;
-one that nobody is free for is sent late, and its latency counts from when it was due all the same.
+arrival in turn, wait until it is due, and search. A free client takes an arrival ahead of its time.
+If no client is free, an arrival is sent late, but its latency still counts from the time when it
+was due.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from vectrial.model.store import Searcher
 from vectrial.model.workload import OpenLoop
 from vectrial.workload.answer_log import MIN_LOGGED, AnswerCheck
 from vectrial.workload.python.client_pool import ClientPool, ClientRecorders
-from vectrial.workload.python.sdk_process import Done, done, merged, merged_answers
+from vectrial.workload.python.sdk_process import Done, done_message, merge_answers, merge_recorders
 from vectrial.workload.python.threads import PROGRESS_S
 from vectrial.workload.python.timed import record_answer, timed_search
 from vectrial.workload.queries import Queries
@@ -87,7 +88,7 @@ class ArrivalQueue:
         arrivals = zip(
             schedule.due.tolist(),
             schedule.queries.tolist(),
-            _logged(len(schedule.due)),
+            _logged_flags(len(schedule.due)),
             strict=True,
         )
         self._next = iter(list(arrivals))
@@ -144,7 +145,7 @@ def open_loop(
     truth: Truth,
     load: OpenLoop,
     *,
-    alone: bool,
+    single_thread: bool,
     warmup_queries: int = 100,
     seed: int = 0,
     progress: Progress | None = None,
@@ -156,14 +157,14 @@ def open_loop(
 
     Args:
         searcher: one for all queries, or one for each.
-        alone: the calling thread is the only client: the searcher allows only one thread.
+        single_thread: the calling thread is the only client: the searcher allows only one thread.
         warmup_queries: total for all clients; each sends at least one.
         check: see `closed_loop`.
 
     Raises:
         StoreError: the searcher's ids are not what `Searcher` promises, a fault of the adapter.
     """
-    clients = 1 if alone else min(load.in_flight, MAX_CLIENTS)
+    clients = 1 if single_thread else min(load.in_flight, MAX_CLIENTS)
     length_s = load.duration_s
     pool = ClientPool(searcher, queries, judge_of(truth), clients, seed, length_s, length_s, None)
     pool.warmup = (max(1, warmup_queries // clients), _WARMUP_S)
@@ -173,15 +174,15 @@ def open_loop(
     started_ns, load_1m = pool.phase_start.started_ns, pool.phase_start.load_1m
     phase = phase_of_results(name, load, schedule, clients, started_ns, [result], truth, load_1m)
     if check is not None:
-        check(phase, merged_answers([result.done], truth))
+        check(phase, merge_answers([result.done], truth))
     return phase
 
 
 def schedule_of(load: OpenLoop, queries: NDArray[np.float32] | Queries, seed: int) -> Schedule:
     """All arrivals of a load, drawn from the seed: in each pass all queries of a round."""
     due = due_times(load, seed)
-    queries = queries if isinstance(queries, Queries) else Queries.same(queries)
-    order = _query_order(len(due), queries.parts(), queries.count, seed)
+    queries = queries if isinstance(queries, Queries) else Queries.constant(queries)
+    order = _query_order(len(due), queries.round_count(), queries.count, seed)
     return Schedule(due, order, int(load.duration_s * 1e9))
 
 
@@ -193,7 +194,7 @@ def serve(
     queue = ArrivalQueue(pool, schedule, report if alone else lambda: None)
     pool.loop = queue.work
     cpu_ns = pool.run(report, in_threads=not alone)
-    return queue.result(done(pool, cpu_ns))
+    return queue.result(done_message(pool, cpu_ns))
 
 
 def phase_of_results(
@@ -214,7 +215,7 @@ def phase_of_results(
     """
     length_ns = schedule.length_ns
     ended_ns = max(started_ns + length_ns, *(one.done.ended_ns for one in results))
-    recorder = merged([one.done for one in results], truth)
+    recorder = merge_recorders([one.done for one in results], truth)
     recorder.finish(ended_ns)
     lag = merge(Recorder.unpack(one.lag) for one in results)
     quarters = np.minimum(schedule.due * _QUARTERS // length_ns, _QUARTERS - 1)
@@ -271,8 +272,9 @@ def due_times(load: OpenLoop, seed: int) -> NDArray[np.int64]:
     return in_time
 
 
-def _logged(arrivals: int) -> list[bool]:
-    """Whether each arrival's answer is logged, evenly spread over the arrivals of a process."""
+def _logged_flags(arrivals: int) -> list[bool]:
+    """Flags that say whether each arrival's answer is logged, evenly spread over the arrivals of a
+    process."""
     every = max(1, arrivals // MIN_LOGGED)
     return [at % every == 0 for at in range(arrivals)]
 

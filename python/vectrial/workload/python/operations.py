@@ -10,7 +10,7 @@ from vectrial._engine import Recorder
 from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
 from vectrial.workload.python.threads import PROGRESS_S
-from vectrial.workload.python.timed import record_operation, timed
+from vectrial.workload.python.timed import call_timed, record_operation
 from vectrial.workload.record import PhaseStart, phase_of
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ def timed_operations(
     stop = done + int(max_s * 1e9) if max_s is not None else 1 << 62
     reported = done
     for i in range(count):
-        sample = timed(operation, i)
+        sample = call_timed(operation, i)
         record_operation(recorder, sample)
         results.append(sample.result)
         done = sample.done_ns

@@ -15,17 +15,18 @@ from vectrial._engine import Recorder
 from vectrial.engine.recorders import merge
 from vectrial.model.errors import StoreError
 from vectrial.workload.answer_log import AnswerLog
-from vectrial.workload.in_turns import Piece, Rest, mean_seconds
 from vectrial.workload.python.client_pool import ClientPool, Request, RequestSpan
-from vectrial.workload.python.threads import Crew
+from vectrial.workload.python.threads import ThreadTeam
+from vectrial.workload.turn_load import LoadRemainder, Piece, mean_seconds
 
 _NEVER_NS = 1 << 62
 
 
 @dataclass
-class _Place:
+class _ClientPosition:
     """A client's position among its requests. blocks: remaining blocks, each with whether its
-    queries are new. rest: remaining requests of the current block; first, log: of this block."""
+    queries are new. rest: remaining requests of the current block; first, log: those of this
+    block."""
 
     blocks: Iterator[tuple[list[Request], bool]]
     rest: Iterator[Request]
@@ -34,7 +35,7 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class _Stretch:
+class _ClientTurn:
     """Work of one client in a turn."""
 
     span_ns: tuple[int, int]
@@ -43,7 +44,7 @@ class _Stretch:
 
 
 class PoolTurns:
-    """A `Taker` of clients in this process, which are warm once it is constructed.
+    """A `TurnSender` of clients in this process, which are warm once it is constructed.
 
     Raises:
         StoreError: an answer cannot be judged.
@@ -52,23 +53,24 @@ class PoolTurns:
     def __init__(self, pool: ClientPool) -> None:
         self.clients = pool.clients
         self._pool = pool
-        self._crew = Crew(pool.clients)
+        self._crew = ThreadTeam(pool.clients)
         try:
             self._places = self._crew.do(self._open)
         except BaseException:
             self._crew.close()
             raise
 
-    def _open(self, client: int) -> _Place:
+    def _open(self, client: int) -> _ClientPosition:
         pool = self._pool
         rng = np.random.default_rng([pool.seed, pool.first + client])
-        with _judging():
+        with _judging_errors():
             begins = pool.warm_up(client, rng)
         pool.report_at[client] = _NEVER_NS
-        return _Place(_blocks(pool, pool.passes(client, begins, rng)), iter(()))
+        return _ClientPosition(_all_blocks(pool, pool.passes(client, begins, rng)), iter(()))
 
     def send(self, length_ns: int, begin_ns: int = 0) -> Piece:
-        """Send for this long, see `Taker.send`; from `begin_ns` on, or now if that has passed."""
+        """Send for this long, see `TurnSender.send`; from `begin_ns` on, or now if that has
+        passed."""
         while (left_ns := begin_ns - perf_counter_ns()) > 0:
             time.sleep(left_ns / 1e9)
         begin_ns = begin_ns or perf_counter_ns()
@@ -85,38 +87,42 @@ class PoolTurns:
             merge(one.later for one in done),
         )
 
-    def _turn(self, client: int, begin_ns: int, length_ns: int) -> _Stretch:
+    def _turn(self, client: int, begin_ns: int, length_ns: int) -> _ClientTurn:
         pool, place = self._pool, self._places[client]
         first, later = Recorder(pool.judge), Recorder(pool.judge)
         for recorder in (first, later):
             recorder.start(begin_ns)
         stop, going = begin_ns + length_ns, True
         started = pool.ended[client] = perf_counter_ns()
-        with _judging():
+        with _judging_errors():
             while going:
                 if not length_hint(place.rest):
                     block, place.first = next(place.blocks)
                     place.rest, place.log = iter(block), pool.log(client)
                 recorder = first if place.first else later
                 going = pool.send(client, place.rest, recorder, place.log, stop, lambda: None)
-        return _Stretch((started, pool.ended[client]), first, later)
+        return _ClientTurn((started, pool.ended[client]), first, later)
 
-    def end(self) -> Rest:
-        """Stop sending; see `Taker.end`."""
+    def end(self) -> LoadRemainder:
+        """Stop sending; see `TurnSender.end`."""
         self._crew.close()
         pool = self._pool
-        gains = None if pool.scorer is None else pool.scorer.all()
-        return Rest(pool.warmed_up(), sum(pool.warmup_errors), pool.logged(), gains)
+        gains = None if pool.scorer is None else pool.scorer.total()
+        return LoadRemainder(
+            pool.warm_up_recorder(), sum(pool.warmup_errors), pool.merged_log(), gains
+        )
 
 
-def _blocks(pool: ClientPool, parts: Iterator[RequestSpan]) -> Iterator[tuple[list[Request], bool]]:
+def _all_blocks(
+    pool: ClientPool, parts: Iterator[RequestSpan]
+) -> Iterator[tuple[list[Request], bool]]:
     for part in parts:
         for block in pool.blocks(part):
             yield block, part.first
 
 
 @contextmanager
-def _judging() -> Iterator[None]:
+def _judging_errors() -> Iterator[None]:
     """Raise `StoreError` for a `ValueError`, which only a recorder raises here."""
     try:
         yield

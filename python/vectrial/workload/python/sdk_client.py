@@ -1,8 +1,8 @@
 """A process of the sdk lane: it connects, warms up, waits for the common start, and searches or
 inserts.
 
-`sdk_process` runs it by `vectrial.util.program` with FD PARENT; what it is to do comes over the
-pipe: a `ClientShare` of a search, a `Portion` of a load, or a `BulkClient` that reads out.
+`sdk_process` runs it by `vectrial.util.program` with FD PARENT; its task comes over the pipe: a
+`ClientShare` of a search, a `Portion` of a load, or a `BulkClient` that reads out.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from vectrial.workload.python import bulk_io, sdk_ingest
 from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.open_loop import WorkerResult, serve
 from vectrial.workload.python.sdk_ingest import Portion
-from vectrial.workload.python.sdk_process import Done, Failed, done, wait_for_start
+from vectrial.workload.python.sdk_process import Done, Failed, done_message, wait_for_start
 from vectrial.workload.python.sdk_search import ClientShare
-from vectrial.workload.python.sdk_turns import PackedRest, take_turns
+from vectrial.workload.python.sdk_turns import PackedRemainder, take_turns
 from vectrial.workload.python.timed import describe
 from vectrial.workload.record import PhaseStart
 
@@ -38,7 +38,7 @@ def _pool(share: ClientShare, store: Store, pipe: Connection) -> ClientPool:
     return pool
 
 
-def _measure(share: ClientShare, pipe: Connection) -> Done | WorkerResult | PackedRest:
+def _measure(share: ClientShare, pipe: Connection) -> Done | WorkerResult | PackedRemainder:
     if share.cores:
         os.sched_setaffinity(0, share.cores)
     store = share.question.opening.open(share.first)
@@ -48,7 +48,7 @@ def _measure(share: ClientShare, pipe: Connection) -> Done | WorkerResult | Pack
             return take_turns(pool, pipe)
         if share.schedule is not None:
             return serve(pool, share.schedule)
-        return done(pool, pool.run(lambda: None, in_threads=share.clients > 1))
+        return done_message(pool, pool.run(lambda: None, in_threads=share.clients > 1))
     finally:
         store.close()
 
@@ -65,7 +65,7 @@ def main() -> None:
             if isinstance(task, Portion):
                 pipe.send(sdk_ingest.insert(task, pipe))
             elif isinstance(task, bulk_io.BulkClient):
-                pipe.send(bulk_io.move(task, pipe))
+                pipe.send(bulk_io.run_client(task, pipe))
             else:
                 pipe.send(_measure(task, pipe))
         except Exception as failure:  # noqa: BLE001 - the parent raises it

@@ -18,7 +18,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.progress import Progress
 from vectrial.workload.ingest import add_batches, batch, load_phase
 from vectrial.workload.python.sdk_process import Done, Opening, run_together, wait_for_start
-from vectrial.workload.python.timed import record_operation, timed
+from vectrial.workload.python.timed import call_timed, record_operation
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def insert(portion: Portion, pipe: Connection) -> Done:
         for first in range(portion.first * portion.batch_rows, portion.stop, step):
             last = min(first + portion.batch_rows, portion.stop)
             rows = batch(dataset, portion.opening.schema, np.arange(first, last))
-            sample = timed(store.insert, rows)
+            sample = call_timed(store.insert, rows)
             record_operation(recorder, sample)
             done = sample.done_ns
             if sample.failure is not None:

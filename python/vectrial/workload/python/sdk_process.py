@@ -25,7 +25,7 @@ from vectrial.model.progress import Progress
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
 from vectrial.stores import registry
-from vectrial.stores.attached import attached, keys_of
+from vectrial.stores.attached import keys_of, open_existing
 from vectrial.util.children import program
 from vectrial.workload.answer_log import AnswerLog, PackedPhaseAnswers, PhaseAnswers
 from vectrial.workload.ndcg import Gains
@@ -33,7 +33,7 @@ from vectrial.workload.python.client_pool import ClientPool
 
 T = TypeVar("T")
 
-#: From the last process that is ready to the common start.
+#: Time from the last process that is ready to the common start.
 _LEAD_NS = 20_000_000
 _POLL_S = 0.2
 
@@ -65,20 +65,22 @@ class Opening:
         if self.existing is not None:
             assert at is not None, "it is in a server"
             keys = keys_of(library.load(self.dataset))
-            return attached(kind, self.location, at, self.existing, self.schema, self.index, keys)
-        store = self._made(at)
+            return open_existing(
+                kind, self.location, at, self.existing, self.schema, self.index, keys
+            )
+        store = self._make_store(at)
         store.open(self.schema, self.index)
         return store
 
     def create(self) -> Store:
         """Create the store, which does not exist yet."""
-        store = self._made(self.address)
+        store = self._make_store(self.address)
         store.create(self.schema, self.index)
         return store
 
-    def _made(self, at: Address | None) -> Store:
+    def _make_store(self, address: Address | None) -> Store:
         kind = registry.resolve(self.store)
-        store = kind(self.location) if at is None else kind(self.location, at)
+        store = kind(self.location) if address is None else kind(self.location, address)
         store.durability = self.durability
         return store
 
@@ -202,27 +204,27 @@ def expect(pipe: Connection, kind: type[T], report: Callable[[], None]) -> T:
     return message
 
 
-def done(pool: ClientPool, cpu_ns: int) -> Done:
+def done_message(pool: ClientPool, cpu_ns: int) -> Done:
     """The result of this process's clients."""
     return Done(
-        record=pool.merged().pack(),
+        record=pool.merged_recorder().pack(),
         issued=sum(pool.issued),
         ended_ns=max(pool.ended),
         cpu_ns=cpu_ns - pool.phase_start.cpu_ns,
         warmed=sum(pool.warmed),
         warmup_errors=sum(pool.warmup_errors),
-        gains=None if pool.scorer is None else pool.scorer.all(),
+        gains=None if pool.scorer is None else pool.scorer.total(),
         answers=pool.answers().pack() if pool.logs_answers else None,
     )
 
 
-def merged(results: Sequence[Done], truth: Truth) -> Recorder:
+def merge_recorders(results: Sequence[Done], truth: Truth) -> Recorder:
     """Combined record of all processes."""
     judge = judge_of(truth)
     return merge(Recorder.unpack(one.record, judge) for one in results)
 
 
-def merged_answers(results: Sequence[Done], truth: Truth) -> PhaseAnswers:
+def merge_answers(results: Sequence[Done], truth: Truth) -> PhaseAnswers:
     """The answers of all processes."""
     judge, logged = judge_of(truth), AnswerLog()
     packed = [one.answers for one in results if one.answers is not None]

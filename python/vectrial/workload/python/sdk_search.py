@@ -1,9 +1,9 @@
 """The sdk lane: searches by the store's official Python client, in processes and threads that are
 connected and warm before the clock starts.
 
-One Python process runs Python in one thread at a time, so that clients are spread over as many
-processes as there are cores for them. The schedule of an open loop is drawn before the clock starts
-and split between the processes. Each writes its own record; they are merged when all is over, and
+A Python process runs Python code in one thread at a time, so clients are spread over as many
+processes as they have cores. The schedule of an open loop is drawn before the clock starts and
+split between the processes. Each writes its own record; they are merged when all is over, and
 nothing crosses a process boundary in between.
 """
 
@@ -37,7 +37,13 @@ from vectrial.workload.python.open_loop import (
     phase_of_results,
     schedule_of,
 )
-from vectrial.workload.python.sdk_process import Done, Opening, merged, merged_answers, run_together
+from vectrial.workload.python.sdk_process import (
+    Done,
+    Opening,
+    merge_answers,
+    merge_recorders,
+    run_together,
+)
 from vectrial.workload.queries import Queries
 from vectrial.workload.record import PhaseStart, phase_of
 from vectrial.workload.searchers import hybrid_searchers, searchers
@@ -62,7 +68,7 @@ class SearchTask(Protocol):
 
 
 @dataclass(frozen=True)
-class VectorQuestion:
+class VectorSearchTask:
     """A question by vector: how to open the store, and the arguments of its searcher."""
 
     opening: Opening
@@ -77,7 +83,7 @@ class VectorQuestion:
 
 
 @dataclass(frozen=True)
-class HybridQuestion:
+class HybridSearchTask:
     """A question by vector and text: `texts` are of the queries, in their order."""
 
     opening: Opening
@@ -120,9 +126,9 @@ class ClientShare:
             searcher, self.queries, judge, clients, self.seed, load.min_s, load.max_s, None
         )
         pool.warmup, pool.logs_answers = (self.warmup_queries, _WARMUP_S), self.logs_answers
-        pool.first, pool.of = self.first, load.clients
+        pool.first, pool.client_count = self.first, load.clients
         if self.judgments is not None:
-            pool.scorer = NdcgScorer.of(self.judgments, clients)
+            pool.scorer = NdcgScorer.for_clients(self.judgments, clients)
         return pool
 
 
@@ -157,13 +163,13 @@ def search(
     before = PhaseStart.now()
     if isinstance(load, ClosedLoop):
         shares = split(whole, min(clients, width))
-        started_ns, done = _together(shares, Done, progress)
+        started_ns, done = _run_shares(shares, Done, progress)
         phase = _closed_phase(name, replace(before, started_ns=started_ns, cpu_ns=0), done, whole)
     else:
         whole = replace(whole, warmup_queries=max(1, whole.warmup_queries // clients))
         schedule = schedule_of(load, whole.queries, whole.seed)
         shares = split(whole, min(clients, width), schedule)
-        started_ns, results = _together(shares, WorkerResult, progress)
+        started_ns, results = _run_shares(shares, WorkerResult, progress)
         done = [one.done for one in results]
         phase = phase_of_results(
             name, load, schedule, clients, started_ns, results, truth, before.load_1m
@@ -175,7 +181,7 @@ def search(
     if not seconds:
         phase.missing["client_cpu_share"] = "nothing was measured"
     if check is not None:
-        check(phase, merged_answers(done, truth))
+        check(phase, merge_answers(done, truth))
     return phase
 
 
@@ -185,7 +191,7 @@ def _closed_phase(
     clients = whole.load.clients
     phase = phase_of(
         name,
-        merged(results, whole.truth),
+        merge_recorders(results, whole.truth),
         phase_start,
         ended_ns=max(one.ended_ns for one in results),
         cpu_ns=sum(one.cpu_ns for one in results),
@@ -220,7 +226,7 @@ def split(
     ]
 
 
-def _together(
+def _run_shares(
     shares: Sequence[ClientShare], kind: type[T], progress: Progress
 ) -> tuple[int, list[T]]:
     name, length_s = shares[0].name, shares[0].load.min_s

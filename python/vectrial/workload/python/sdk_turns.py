@@ -13,19 +13,19 @@ from vectrial._engine import Judge, Recorder
 from vectrial.engine.recorders import merge
 from vectrial.model.progress import Progress
 from vectrial.workload.answer_log import AnswerLog
-from vectrial.workload.in_turns import Piece, Rest
 from vectrial.workload.ndcg import Gains
 from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.pool_turns import PoolTurns
 from vectrial.workload.python.sdk_process import Ready, expect, processes
 from vectrial.workload.python.sdk_search import ClientShare, split
+from vectrial.workload.turn_load import LoadRemainder, Piece
 
-#: From the giving of a turn to its start: every process hears of it before.
+#: Time between granting a turn and its start, so that every process knows of it before.
 _LEAD_NS = 2_000_000
 
 
 @dataclass(frozen=True)
-class _Packed:
+class _PackedPiece:
     """A `Piece` of one process. seconds: sum over all its clients."""
 
     began_ns: int
@@ -38,8 +38,8 @@ class _Packed:
 
 
 @dataclass(frozen=True)
-class PackedRest:
-    """A `Rest` of one process."""
+class PackedRemainder:
+    """A `LoadRemainder` of one process."""
 
     warmup: bytes
     warmup_errors: int
@@ -48,7 +48,8 @@ class PackedRest:
 
 
 class SdkTurns:
-    """A `Taker` of clients in other processes, which are connected and warm once it is constructed.
+    """A `TurnSender` of clients in other processes, which are connected and warm once it is
+    constructed.
 
     Args:
         whole: the combined share of all processes. judge: judge of its truth.
@@ -61,7 +62,7 @@ class SdkTurns:
         self.clients, self._judge = whole.load.clients, judge
         width = len(whole.cores) or len(os.sched_getaffinity(0))
         shares = split(replace(whole, in_turns=True), min(self.clients, width))
-        self._rest: Rest | None = None
+        self._rest: LoadRemainder | None = None
         with ExitStack() as opened:
             self._pipes = opened.enter_context(processes(shares))
             for pipe in self._pipes:
@@ -69,26 +70,26 @@ class SdkTurns:
             self._opened = opened.pop_all()
 
     def send(self, length_ns: int) -> Piece:
-        """Send for this long; see `Taker.send`."""
+        """Send for this long; see `TurnSender.send`."""
         begin_ns = perf_counter_ns() + _LEAD_NS
         for pipe in self._pipes:
             pipe.send((begin_ns, length_ns))
-        parts = [expect(pipe, _Packed, _wait) for pipe in self._pipes]
+        parts = [expect(pipe, _PackedPiece, _report_nothing) for pipe in self._pipes]
         return Piece(
             begin_ns,
             max(one.ended_ns for one in parts),
             sum(one.seconds for one in parts) / self.clients,
             sum(one.issued for one in parts),
             sum(one.cpu_s for one in parts),
-            self._merged([one.first for one in parts]),
-            self._merged([one.later for one in parts]),
+            self._merge([one.first for one in parts]),
+            self._merge([one.later for one in parts]),
         )
 
-    def _merged(self, packed: Sequence[bytes]) -> Recorder:
+    def _merge(self, packed: Sequence[bytes]) -> Recorder:
         return merge(Recorder.unpack(one, self._judge) for one in packed)
 
-    def end(self) -> Rest:
-        """Stop sending; see `Taker.end`."""
+    def end(self) -> LoadRemainder:
+        """Stop sending; see `TurnSender.end`."""
         if self._rest is None:
             with self._opened:
                 for pipe in self._pipes:
@@ -98,12 +99,12 @@ class SdkTurns:
             for one in parts:
                 log.extend(one.log)
             errors = sum(one.warmup_errors for one in parts)
-            warmup = self._merged([one.warmup for one in parts])
-            self._rest = Rest(warmup, errors, log, _all_gains(parts))
+            warmup = self._merge([one.warmup for one in parts])
+            self._rest = LoadRemainder(warmup, errors, log, _all_gains(parts))
         return self._rest
 
 
-def _all_gains(parts: Sequence[PackedRest]) -> Gains | None:
+def _all_gains(parts: Sequence[PackedRemainder]) -> Gains | None:
     """Gains of all processes; None if nothing was graded."""
     graded = [one.gains for one in parts if one.gains is not None]
     whole = Gains()
@@ -112,19 +113,19 @@ def _all_gains(parts: Sequence[PackedRest]) -> Gains | None:
     return whole if graded else None
 
 
-def _rest_of(pipe: Connection) -> PackedRest:
+def _rest_of(pipe: Connection) -> PackedRemainder:
     """The rest of a process, after any pieces that it has already sent."""
-    while isinstance(message := expect(pipe, object, _wait), _Packed):
+    while isinstance(message := expect(pipe, object, _report_nothing), _PackedPiece):
         pass
-    assert isinstance(message, PackedRest), "the last thing that it sends"
+    assert isinstance(message, PackedRemainder), "the last thing that it sends"
     return message
 
 
-def _wait() -> None:
+def _report_nothing() -> None:
     """Report nothing during a turn."""
 
 
-def take_turns(pool: ClientPool, pipe: Connection) -> PackedRest:
+def take_turns(pool: ClientPool, pipe: Connection) -> PackedRemainder:
     """Warm up in this process, and send on request until there are no more turns."""
     turns = PoolTurns(pool)
     pipe.send(Ready())
@@ -132,7 +133,7 @@ def take_turns(pool: ClientPool, pipe: Connection) -> PackedRest:
         begin_ns, length_ns = asked
         piece = turns.send(length_ns, begin_ns)
         pipe.send(
-            _Packed(
+            _PackedPiece(
                 piece.began_ns,
                 piece.ended_ns,
                 piece.seconds * pool.clients,
@@ -143,4 +144,4 @@ def take_turns(pool: ClientPool, pipe: Connection) -> PackedRest:
             )
         )
     rest = turns.end()
-    return PackedRest(rest.warmup.pack(), rest.warmup_errors, rest.log, rest.gains)
+    return PackedRemainder(rest.warmup.pack(), rest.warmup_errors, rest.log, rest.gains)

@@ -61,7 +61,7 @@ def run_threads(
         raise failures[0]
 
 
-class Crew:
+class ThreadTeam:
     """Threads that do successive tasks together, and sleep in between; a crew of one is the calling
     thread."""
 
@@ -71,7 +71,7 @@ class Crew:
         self._done: list[Any] = [None] * size
         self._failures: list[BaseException] = []
         self._threads = [
-            threading.Thread(target=self._member, args=(at,), name=f"client-{at}", daemon=True)
+            threading.Thread(target=self._run_member, args=(at,), name=f"client-{at}", daemon=True)
             for at in range(size if size > 1 else 0)
         ]
         for thread in self._threads:
@@ -99,7 +99,7 @@ class Crew:
             raise self._failures[0]
         return list(self._done)
 
-    def _member(self, at: int) -> None:
+    def _run_member(self, at: int) -> None:
         try:
             while True:
                 self._begin.wait()

@@ -1,7 +1,7 @@
 """The timed sample: read the clock, call, read the clock, record the answer or the error.
 
-What lies between the two readings is the call and nothing else. What makes the program end is
-raised; every other error is recorded with its class and message.
+Nothing but the call lies between the two readings. Exceptions that end the program are raised;
+every other error is recorded with its class and message.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Sample(NamedTuple, Generic[T]):
     failure: BaseException | None
 
 
-def timed(call: Callable[[A], T], argument: A) -> Sample[T]:
+def call_timed(call: Callable[[A], T], argument: A) -> Sample[T]:
     """Call `call(argument)` under the clock.
 
     Raises:
@@ -66,7 +66,7 @@ def timed_search(search: Searcher, vector: NDArray[np.float32]) -> Sample[Hits]:
         ids, scores = search(vector)
         return ids, scores
 
-    return timed(hits, vector)
+    return call_timed(hits, vector)
 
 
 def record_operation(recorder: Recorder, sample: Sample[T], due_ns: int | None = None) -> None:

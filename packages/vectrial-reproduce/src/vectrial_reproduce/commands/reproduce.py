@@ -251,7 +251,7 @@ def _dry_run(
     form: ReproductionFormat,
     folder: Path | None,
 ) -> None:
-    from vectrial_reproduce.reports.collect import places, stands_for
+    from vectrial_reproduce.reports.collect import is_figure_of, places
 
     remaining = ((part, plan and _remaining_plan(plan, part, folder)) for part, plan in plans)
     if form is ReproductionFormat.JSONL:
@@ -273,7 +273,7 @@ def _dry_run(
     comparable = 0
     for figure in every:
         arms = [arm for part, _ in places(report, figure) for arm in part.arms]
-        comparable += any(stands_for(arm, figure) and arm.store in kinds for arm in arms)
+        comparable += any(is_figure_of(arm, figure) and arm.store in kinds for arm in arms)
     console.print(
         f"{comparable} of {len(every)} published figures have something to be compared with here;"
         " the others say why not."
@@ -284,7 +284,7 @@ def _remaining_plan(plan: Plan, part: PartPlan, folder: Path | None) -> Plan:
     """The plan of a part without the trials that `folder` has; without a folder, the whole plan."""
     if folder is None:
         return plan
-    return run_command.left_of(plan, folder / part.part.name, stderr_console())
+    return run_command.remaining_plan(plan, folder / part.part.name, stderr_console())
 
 
 def _part_objects(
@@ -341,7 +341,7 @@ def _print(
     # Imported here: the chart library takes a while, and measuring does not need it.
     from vectrial.document.render import html, markdown, terminal
     from vectrial_reproduce.reports.jsonl import jsonl
-    from vectrial_reproduce.reports.page import drawn as with_figures
+    from vectrial_reproduce.reports.page import with_drawn_figures as with_figures
     from vectrial_reproduce.reports.page_tables import Layout
     from vectrial_reproduce.reports.result import result_of
 
@@ -377,4 +377,4 @@ def _draw(page: Report, folder: Path, console: Console) -> Path:
 
     with console.status("drawing") as status:
         export.write_figures(page, folder, lambda name: status.update(f"drawing {name}"))
-        return export.write_html(page, export.made(folder / _REPORT))
+        return export.write_html(page, export.make_folder(folder / _REPORT))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vectrial.analysis.audit import of_phase
+from vectrial.analysis.audit import phase_contradictions
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.util import formatting
 from vectrial_reproduce.reports.model import Measure
@@ -14,13 +14,13 @@ from vectrial_reproduce.reports.published import PublishedFigure
 _FEW = 30
 
 
-def of_point(point: Point, metric: str, run: RunData) -> Iterator[str]:
+def point_notes(point: Point, metric: str, run: RunData) -> Iterator[str]:
     """Notes of the run on a point: the reason if it is invalid; then faults of valid repeats, and a
     small number of answers."""
     if point.state != "ok" or point.reason:
         yield point.reason or point.state
     for phase in point.phases:
-        yield from of_phase(phase, run.histograms.get(phase.phase_id))
+        yield from phase_contradictions(phase, run.histograms.get(phase.phase_id))
     said = [phase.reason for phase in point.phases if phase.valid and phase.reason]
     yield from said
     of_answers = metric == "qps" or metric.startswith(("latency_", "recall_"))
@@ -29,7 +29,7 @@ def of_point(point: Point, metric: str, run: RunData) -> Iterator[str]:
         yield formatting.plural(round(count), "sample")
 
 
-def of_measure(point: Point, measure: Measure, *, by_their_method: bool) -> Iterator[str]:
+def measure_notes(point: Point, measure: Measure, *, by_their_method: bool) -> Iterator[str]:
     """Notes on every use of a comparison. by_their_method: without the note on our method."""
     recall = point.value("recall_mean") if measure.recall else None
     if recall is not None:
@@ -44,7 +44,9 @@ def of_measure(point: Point, measure: Measure, *, by_their_method: bool) -> Iter
             yield from sentences(said)
 
 
-def on_other_loads(points: Sequence[Point], metric: str, factor: float, unit: str) -> Iterator[str]:
+def other_load_notes(
+    points: Sequence[Point], metric: str, factor: float, unit: str
+) -> Iterator[str]:
     """Notes with the values of the same points on other loads of a run. factor: converts to
     `unit`."""
     for point in points:
@@ -53,7 +55,7 @@ def on_other_loads(points: Sequence[Point], metric: str, factor: float, unit: st
             yield f"on another load of the same run: {shown} {unit}"
 
 
-def as_published(figure: PublishedFigure) -> Iterator[str]:
+def published_notes(figure: PublishedFigure) -> Iterator[str]:
     """Notes on a published figure."""
     return (f"as published: {said}" for said in sentences(figure.note))
 
@@ -63,6 +65,6 @@ def sentences(text: str) -> list[str]:
     return [part for part in text.split("; ") if part]
 
 
-def each_once(*notes: str) -> tuple[str, ...]:
+def distinct_notes(*notes: str) -> tuple[str, ...]:
     """The non-empty notes, each once."""
     return tuple(dict.fromkeys(part for part in notes if part))

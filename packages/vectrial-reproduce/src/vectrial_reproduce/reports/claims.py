@@ -12,9 +12,9 @@ from vectrial_reproduce.reports import figure_text
 from vectrial_reproduce.reports.collect import ComparedFigure
 from vectrial_reproduce.reports.figures_render import Palette
 from vectrial_reproduce.reports.model import Claim, Reproduction
-from vectrial_reproduce.reports.page_tables import words
+from vectrial_reproduce.reports.page_tables import readable_name
 from vectrial_reproduce.reports.tables import system
-from vectrial_reproduce.reports.verdicts import Pair, pairs, word
+from vectrial_reproduce.reports.verdicts import Pair, outcome_words, pairs
 
 _LEAD = (
     "What the report concludes, and whether it is so here: the first value over the second of each"
@@ -48,7 +48,7 @@ def section(
 
 def _overview(each: Sequence[tuple[Claim, Sequence[Pair]]]) -> Table:
     """One row for each claim."""
-    rows = tuple(Row.of(claim.text, *word(claim, found)) for claim, found in each)
+    rows = tuple(Row.of(claim.text, *outcome_words(claim, found)) for claim, found in each)
     return Table("claims", "All conclusions that rest on its figures", OVERVIEW, rows)
 
 
@@ -61,11 +61,11 @@ def _table(name: str, claim: Claim, found: Sequence[Pair], palette: Palette) -> 
         Column("measured", "Measured"),
         Column("verdict", "Holds here", numeric=False),
     )
-    shared = _shared([pair.cells[0].figure.params for pair in found])
+    shared = _common_names([pair.cells[0].figure.params for pair in found])
     rows = tuple(_row(pair, shared, palette) for pair in found if pair.measured is not None)
     lacking = Counter(pair.absence for pair in found if pair.measured is None)
     absent = (f"{formatting.plural(count, 'pair')} {why}." for why, count in lacking.items())
-    notes = tuple(filter(None, (": ".join(word(claim, found)), claim.note, *absent)))
+    notes = tuple(filter(None, (": ".join(outcome_words(claim, found)), claim.note, *absent)))
     return Table(name, claim.text, heads, rows, notes, grouped_by=0)
 
 
@@ -74,10 +74,12 @@ def _row(pair: Pair, shared: set[str], palette: Palette) -> Row:
     at = {name: value for name, value in figure.params.items() if name not in shared}
     assert pair.measured is not None
     assert pair.published is not None
-    digits = 4 if pair.of_recalls else 2
+    digits = 4 if pair.is_of_recalls else 2
     return Row.of(
         " over ".join(dict.fromkeys(_system(cell, palette) for cell in pair.cells)),
-        ", ".join(f"{words(name)} {figure_text.setting(value)}" for name, value in at.items()),
+        ", ".join(
+            f"{readable_name(name)} {figure_text.setting_text(value)}" for name, value in at.items()
+        ),
         doc.times_cell(pair.published, digits),
         doc.times_cell(pair.measured, digits),
         pair.verdict.value,
@@ -91,6 +93,6 @@ def _system(cell: ComparedFigure, palette: Palette) -> str:
     return system(name, cell.here) if cell.here else palette.measured(name)
 
 
-def _shared(params: Sequence[Mapping[str, object]]) -> set[str]:
+def _common_names(params: Sequence[Mapping[str, object]]) -> set[str]:
     """Names of parameters with the same value everywhere."""
     return {name for name in params[0] if len({str(one.get(name)) for one in params}) == 1}

@@ -74,7 +74,7 @@ class ComparedFigure:
     few_calls: bool = False
 
     @property
-    def whole(self) -> bool:
+    def is_full_size(self) -> bool:
         """True if the figure has a value, measured at the report's number of rows."""
         return self.measured is not None and self.rows is not None and self.rows == self.of
 
@@ -119,8 +119,8 @@ def cells(
         if client:
             through = replace(_cell(*arguments, client), client=client)
             instead = faithful and through.measured is not None
-            cell = through if instead else replace(cell, through=_doubted(through, why))
-        found.append(_doubted(cell, why))
+            cell = through if instead else replace(cell, through=_with_doubts(through, why))
+        found.append(_with_doubts(cell, why))
     return found
 
 
@@ -131,15 +131,15 @@ def _client(
     for part, _ in places(report, figure):
         stores = measured[part.name].stores if part.name in measured else frozenset()
         for arm in part.arms:
-            if arm.through and arm.store in stores and stands_for(arm, figure):
+            if arm.through and arm.store in stores and is_figure_of(arm, figure):
                 return arm.through
     return ""
 
 
-def _doubted(cell: ComparedFigure, why: Sequence[str]) -> ComparedFigure:
+def _with_doubts(cell: ComparedFigure, why: Sequence[str]) -> ComparedFigure:
     """The cell, with the reasons why the published figure is not credible."""
     said = (f"doubtful as published: {reason}" for reason in why)
-    return replace(cell, notes=cell_notes.each_once(*cell.notes, *said), doubtful=bool(why))
+    return replace(cell, notes=cell_notes.distinct_notes(*cell.notes, *said), doubtful=bool(why))
 
 
 def places(report: Reproduction, figure: PublishedFigure) -> Iterator[tuple[Part, Measure]]:
@@ -156,12 +156,12 @@ def places(report: Reproduction, figure: PublishedFigure) -> Iterator[tuple[Part
                 break
 
 
-def stands_for(arm: Arm, figure: PublishedFigure) -> bool:
+def is_figure_of(arm: Arm, figure: PublishedFigure) -> bool:
     """True if a figure belongs to an arm's system."""
     return arm.published == figure.store and arm.given.items() <= figure.params.items()
 
 
-def wanting(report: Reproduction, figure: PublishedFigure) -> NotYet:
+def why_not_measured(report: Reproduction, figure: PublishedFigure) -> NotYet:
     """Reason why nothing here measures a figure that no measure covers."""
     places = (f"{figure.experiment}.{figure.metric}", figure.experiment)
     found = (report.not_yet[place] for place in places if place in report.not_yet)
@@ -180,10 +180,10 @@ def _cell(
     """The cell of a published figure. client: that calls the system; empty for its own."""
 
     def fits(arm: Arm) -> bool:
-        return stands_for(arm, figure) and arm.through == client
+        return is_figure_of(arm, figure) and arm.through == client
 
     def nothing(why: str) -> ComparedFigure:
-        return _nothing(figure, why)
+        return _unmeasured_cell(figure, why)
 
     def in_part(part: Part, measure: Measure) -> ComparedFigure:
         arm = next(filter(fits, part.arms), None)
@@ -193,11 +193,11 @@ def _cell(
             return nothing(f"skipped: {arm.store} was left out by --store")
         if part.name not in measured:
             return nothing("skipped: not measured in this run")
-        return _compared(figure, part, measure, arm, measured[part.name], faithful)
+        return _measured_cell(figure, part, measure, arm, measured[part.name], faithful)
 
     found = list(places(report, figure))
     if not found:
-        return nothing(f"not yet: {wanting(report, figure).why}")
+        return nothing(f"not yet: {why_not_measured(report, figure).why}")
     named = [one for one in found if any(map(fits, one[0].arms))]
     found = named or found  # a part that stands in for some systems says nothing of the others
     every = [in_part(part, measure) for part, measure in found]
@@ -206,18 +206,18 @@ def _cell(
     return next((cell for cell in every if cell.measured is not None), last)
 
 
-def _nothing(figure: PublishedFigure, why: str) -> ComparedFigure:
+def _unmeasured_cell(figure: PublishedFigure, why: str) -> ComparedFigure:
     return ComparedFigure(
         figure,
         None,
         None,
         None,
-        cell_notes.each_once(why, *cell_notes.as_published(figure)),
+        cell_notes.distinct_notes(why, *cell_notes.published_notes(figure)),
         why=why,
     )
 
 
-def _compared(
+def _measured_cell(
     figure: PublishedFigure,
     part: Part,
     measure: Measure,
@@ -229,20 +229,22 @@ def _compared(
     points = points_at(figure, part, measure, arm, measured, faithful)
     point = points[0] if points else None
     minus = measure.minus if metric == measure.metric else ()
-    spread, lacks = _taken(point, metric, minus)
+    spread, lacks = _metric_spread(point, metric, minus)
     if point is None or spread is None:
-        return _nothing(figure, _why(point, lacks, part, measure, arm, measured, faithful))
+        return _unmeasured_cell(
+            figure, _why_missing(point, lacks, part, measure, arm, measured, faithful)
+        )
     factor = _FACTORS[all_metrics()[metric].unit, figure.unit]
-    spread = _times(spread, factor)
+    spread = _scale_spread(spread, factor)
     published = figure.value
     by_client = point.phase == measure.faithful_phase
     by_their_method = metric != measure.metric
     rows = int(figure.params.get("rows", part.rows))
-    linear = _linear(figure, measure, arm, by_client=by_client)
+    linear = _why_linear(figure, measure, arm, by_client=by_client)
     if linear:
         share = point.rows / rows
         published *= 1 / share if figure.unit in _RATES else share
-    own = list(cell_notes.of_point(point, metric, measured.run))
+    own = list(cell_notes.point_notes(point, metric, measured.run))
     unlike = measure.unlike or ("" if faithful else arm.unlike_ours.get(figure.metric, ""))
     if point.rows != rows:
         unlike = unlike or arm.unlike.get(figure.metric, "")
@@ -259,11 +261,11 @@ def _compared(
     if point.rows != rows and not (point.rows == measured.rows and rows == part.rows):
         own.append(f"{point.rows:,} rows were loaded")
     if measure.same_load:
-        own += cell_notes.on_other_loads(points[1:], metric, factor, figure.unit)
+        own += cell_notes.other_load_notes(points[1:], metric, factor, figure.unit)
     if point.rows < rows:
         own += cell_notes.sentences(measure.fewer)
     own += [f"no ratio: {unlike}"] if unlike else []
-    own += cell_notes.of_measure(point, measure, by_their_method=by_their_method)
+    own += cell_notes.measure_notes(point, measure, by_their_method=by_their_method)
     differs = arm.of if by_their_method else {**arm.of_ours, **arm.of}
     if figure.params.get("filter", True) not in ("none", False):
         differs = {**differs, **arm.of_filtered}
@@ -273,10 +275,10 @@ def _compared(
         spread.median,
         spread.median / published if published and not unlike else None,
         point.state == "ok",
-        cell_notes.each_once(
+        cell_notes.distinct_notes(
             *own,
             *cell_notes.sentences(differs.get(figure.metric, "")),
-            *cell_notes.as_published(figure),
+            *cell_notes.published_notes(figure),
         ),
         point.rows,
         stand_in(part, measured.dataset),
@@ -298,7 +300,7 @@ def _has_few_calls(point: Point) -> bool:
     return count * mean_us * 1e-6 < _CALLS_S
 
 
-def _linear(figure: PublishedFigure, measure: Measure, arm: Arm, *, by_client: bool) -> str:
+def _why_linear(figure: PublishedFigure, measure: Measure, arm: Arm, *, by_client: bool) -> str:
     """Reason why a value is linear in the rows; empty if that is not known."""
     if measure.scans and (arm.index == "flat" or by_client):
         return _SCANS
@@ -307,7 +309,9 @@ def _linear(figure: PublishedFigure, measure: Measure, arm: Arm, *, by_client: b
     return measure.per_row if arm.index == "flat" or not measure.of_graphs else ""
 
 
-def _taken(point: Point | None, metric: str, minus: Sequence[str]) -> tuple[Spread | None, str]:
+def _metric_spread(
+    point: Point | None, metric: str, minus: Sequence[str]
+) -> tuple[Spread | None, str]:
     """The metric over the repeats, minus the metrics to subtract in each repeat; or None, and the
     first of these metrics without a value."""
     names = (metric, *minus)
@@ -327,7 +331,7 @@ def _values(phase: PhaseResult, names: Sequence[str], only_valid: bool) -> list[
     return [v.value for v in found if v.value is not None and (v.valid or not only_valid)]
 
 
-def _times(spread: Spread, factor: float) -> Spread:
+def _scale_spread(spread: Spread, factor: float) -> Spread:
     return replace(
         spread,
         median=spread.median * factor,
@@ -343,7 +347,7 @@ def stand_in(part: Part, dataset: str) -> str:
     return "" if its_own or "{rows}" in first else dataset
 
 
-def _why(
+def _why_missing(
     point: Point | None,
     metric: str,
     part: Part,

@@ -24,24 +24,26 @@ from vectrial_reproduce.reports.result import result_of
 def reproductions(results: Path) -> list[Committed]:
     """The reproductions in a folder and below it, sorted by path."""
     found = sorted(path.parent for path in results.rglob(folder.MANIFEST))
-    return [_committed(place) for place in found]
+    return [_read_committed(place) for place in found]
 
 
-def _committed(place: Path) -> Committed:
+def _read_committed(place: Path) -> Committed:
     found = result_of(place, registry.names())
     return Committed(place, found.report, found.settings, found.cells, found.page(Layout.CELLS))
 
 
-def generate(one: Committed) -> Page:
+def generate(reproduction: Committed) -> Page:
     """The page of a reproduction. The same bundles give the same text on any machine."""
-    figures = {f"{figure.name}.svg": draw.alone(figure) for figure in one.page.figures()}
-    return Page(text_of(one), figures)
+    figures = {
+        f"{figure.name}.svg": draw.standalone_svg(figure) for figure in reproduction.page.figures()
+    }
+    return Page(text_of(reproduction), figures)
 
 
-def text_of(one: Committed) -> str:
+def text_of(reproduction: Committed) -> str:
     """The text of a reproduction's page."""
     origin = "Generated from the bundles in the folders beside it by `make results-pages`."
-    return with_origin(markdown.render(one.page, FIGURES), origin)
+    return with_origin(markdown.render(reproduction.page, FIGURES), origin)
 
 
 def main(arguments: Sequence[str]) -> int:

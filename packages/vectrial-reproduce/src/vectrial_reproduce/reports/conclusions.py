@@ -21,10 +21,17 @@ from vectrial.util import formatting
 from vectrial_reproduce.reports import REPRODUCTIONS, claims, figure_text, methods
 from vectrial_reproduce.reports.collect import ComparedFigure
 from vectrial_reproduce.reports.model import Absence, Claim, Reproduction, RunReading
-from vectrial_reproduce.reports.page_tables import words
+from vectrial_reproduce.reports.page_tables import readable_name
 from vectrial_reproduce.reports.planning import Settings
 from vectrial_reproduce.reports.published import figures
-from vectrial_reproduce.reports.verdicts import ClaimOutcome, Pair, PairValue, judged, pairs, word
+from vectrial_reproduce.reports.verdicts import (
+    ClaimOutcome,
+    Pair,
+    PairValue,
+    judged_pairs,
+    outcome_words,
+    pairs,
+)
 
 PAGE = "reproduction.md"
 _ORIGIN = "Generated from the bundles of docs/results by `make results-pages`."
@@ -87,7 +94,7 @@ class ClaimEvidence:
     @property
     def rank(self) -> tuple[int, int, bool, int]:
         """Sort key, larger is better: rows, then repeats, then the report's method, then pairs."""
-        own = judged(self.pairs)
+        own = judged_pairs(self.pairs)
         return (
             max((pair.rows for pair in own), default=0),
             min((pair.repeats for pair in own), default=0),
@@ -102,15 +109,20 @@ class ClaimEvidence:
         return f"{self.result}: {formatting.rows(rows)}, {how}{theirs}"
 
 
-def conclusions(found: Sequence[Committed], results: Path, beside: Path) -> str:
-    """The page of all conclusions. results: folder of the bundles. beside: the folder that the page
-    is written into."""
+def conclusions(found: Sequence[Committed], results: Path, page_folder: Path) -> str:
+    """The page of all conclusions. results: folder of the bundles. page_folder: the folder that the
+    page is written into."""
     run = cache(lambda name: _run(results, name))
     sections = (
-        Section("words", "The words", "", (_words(),)),
-        Section("extent", "How much of them was measured", _EXTENT, (_extent(found),)),
+        Section("words", "The words", "", (_words_table(),)),
+        Section("extent", "How much of them was measured", _EXTENT, (_extent_table(found),)),
         *(
-            Section(name, report.title, "", tuple(_blocks(report, _of(report, found), run)))
+            Section(
+                name,
+                report.title,
+                "",
+                tuple(_blocks(report, _reproductions_of(report, found), run)),
+            )
             for name, report in REPRODUCTIONS.items()
             if report.claims
         ),
@@ -121,22 +133,22 @@ def conclusions(found: Sequence[Committed], results: Path, beside: Path) -> str:
     for claim in (claim for report in REPRODUCTIONS.values() for claim in report.claims):
         names |= {name: results / name for name in _results(claim)}
     for name, path in names.items():
-        place = Path(relpath(path, beside)).as_posix()
+        place = Path(relpath(path, page_folder)).as_posix()
         page = re.sub(rf"(?<=[|;] ){re.escape(name)}(?=: )", f"[{name}]({place})", page)
     return with_origin(page, _ORIGIN)
 
 
-def _words() -> Table:
+def _words_table() -> Table:
     heads = columns("word", "means")
     return table_of("words", "", heads, [(one.value, means) for one, means in _WORDS])
 
 
-def _of(report: Reproduction, found: Sequence[Committed]) -> list[Committed]:
+def _reproductions_of(report: Reproduction, found: Sequence[Committed]) -> list[Committed]:
     """The reproductions of one report."""
     return [one for one in found if one.report.name == report.name]
 
 
-def _extent(found: Sequence[Committed]) -> Table:
+def _extent_table(found: Sequence[Committed]) -> Table:
     heads = columns(
         report="Report",
         figures=("Published", ""),
@@ -152,14 +164,14 @@ def _extent(found: Sequence[Committed]) -> Table:
 def _extent_of(report: Reproduction, found: Sequence[Committed]) -> tuple[str, int, int, int, int]:
     """The report's title, and the numbers of its figures: published, and with a valid value in at
     least one reproduction, measured at the report's rows, and with a spread."""
-    own = (one.cells for one in _of(report, found))
+    own = (one.cells for one in _reproductions_of(report, found))
     # Each has every figure, in the report's order.
     of_each = [[cell for cell in cells if cell.valid] for cells in zip(*own, strict=True)]
     return (
         report.title,
         len(figures(report.name)),
         sum(bool(cells) for cells in of_each),
-        sum(any(cell.whole for cell in cells) for cells in of_each),
+        sum(any(cell.is_full_size for cell in cells) for cells in of_each),
         sum(any(_repeats(cell) >= LEAST_REPEATS for cell in cells) for cells in of_each),
     )
 
@@ -175,22 +187,22 @@ def _blocks(
     rows, others = [], []
     for claim in report.claims:
         every = [*_figures(claim, found), *_readings(claim, run)]
-        best, rest = _best(every)
+        best, rest = _best_evidence(every)
         chosen = best or every
-        said = word(claim, [pair for one in chosen for pair in one.pairs])
+        said = outcome_words(claim, [pair for one in chosen for pair in one.pairs])
         named = "; ".join(dict.fromkeys(map(str, best))) or formatting.NOTHING
-        rows.append(Row.of(doc.plain(claim.text, note=claim.note), *said, named))
-        others += [Row.of(claim.text, *word(claim, one.pairs), str(one)) for one in rest]
+        rows.append(Row.of(doc.plain_cell(claim.text, note=claim.note), *said, named))
+        others += [Row.of(claim.text, *outcome_words(claim, one.pairs), str(one)) for one in rest]
     heads = (*claims.OVERVIEW, Column("evidence", "Evidence", numeric=False))
     yield Table(f"claims-{report.name}", "", heads, tuple(rows))
     if others:
         title = f"Further evidence: {formatting.plural(len(others), 'verdict')}"
         yield Table(f"others-{report.name}", title, heads, tuple(others), folded=True)
-    yield from _repeated(found)
-    yield from _methods(found)
+    yield from _repeat_tables(found)
+    yield from _method_tables(found)
 
 
-def _repeated(found: Sequence[Committed]) -> Iterator[Table]:
+def _repeat_tables(found: Sequence[Committed]) -> Iterator[Table]:
     """Tables of figures that differ widely between reproductions on the same rows by the same
     method; the reproduction that loaded most rows of that dataset comes first."""
     rows = []
@@ -205,12 +217,14 @@ def _repeated(found: Sequence[Committed]) -> Iterator[Table]:
         for (loaded, _), several in same.items():
             values = [value for *_, value in several]
             if min(values) > 0 and max(values) / min(values) > _APART:
-                unit = figure_text.unit(figure)
+                unit = figure_text.unit_suffix(figure)
                 used, *rest = (
-                    f"{name}: {figure_text.value(figure.metric, value)}{unit}"
+                    f"{name}: {figure_text.measured_text(figure.metric, value)}{unit}"
                     for _, name, value in sorted(several, key=lambda one: -one[0])
                 )
-                rows.append((figure.store, words(figure.metric), loaded, used, "; ".join(rest)))
+                rows.append(
+                    (figure.store, readable_name(figure.metric), loaded, used, "; ".join(rest))
+                )
     heads = columns("store", "metric", rows=("Rows", ""), used="Used", others="Beside it")
     if rows:
         title = "Measured more than once, and far apart"
@@ -237,9 +251,11 @@ def _figures(claim: Claim, found: Sequence[Committed]) -> Iterator[ClaimEvidence
             yield ClaimEvidence(one.place.name, tuple(own), dataset, one.settings.faithful)
 
 
-def _best(every: Sequence[ClaimEvidence]) -> tuple[list[ClaimEvidence], list[ClaimEvidence]]:
+def _best_evidence(
+    every: Sequence[ClaimEvidence],
+) -> tuple[list[ClaimEvidence], list[ClaimEvidence]]:
     """The best evidence on each dataset among the evidence that decides something, and the rest."""
-    able = [one for one in every if judged(one.pairs)]
+    able = [one for one in every if judged_pairs(one.pairs)]
     by_dataset: Mapping[str, ClaimEvidence] = {
         one.dataset: one for one in sorted(able, key=lambda one: one.rank)
     }
@@ -247,7 +263,7 @@ def _best(every: Sequence[ClaimEvidence]) -> tuple[list[ClaimEvidence], list[Cla
     return best, [one for one in able if one not in best]
 
 
-def _methods(own: Sequence[Committed]) -> Iterator[Table]:
+def _method_tables(own: Sequence[Committed]) -> Iterator[Table]:
     """Tables of the figures by the report's own method, if it was repeated at the same scale as
     Vectrial's."""
     for one in (one for one in own if one.settings.faithful):

@@ -17,17 +17,17 @@ from vectrial_reproduce.reports.model import Reproduction, Scalar
 from vectrial_reproduce.reports.planning import Settings
 from vectrial_reproduce.reports.tables import system
 
-#: Where not all of the report's rows were loaded.
+#: Note if not all of the report's rows were loaded.
 FEWER = (
     "Not all of the report's rows were loaded: searches of a small collection are faster and find"
     " more than those of a large one."
 )
-#: So many reasons why figures of a system may not be trusted are listed above the tables.
+#: Largest number of reasons that are listed above the tables for a system's invalid figures.
 _REASONS = 2
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedData:
     """The data that a part was measured on.
 
     stands_for: the report's dataset, if that was not available. of: the report's number of rows.
@@ -50,7 +50,7 @@ class Loaded:
 
 
 @dataclass(frozen=True)
-class System:
+class MeasuredSystem:
     """A system of the report and the store measured for it.
 
     here: what the store is, if it is not that system. versions: versions that it reports. differs:
@@ -73,8 +73,8 @@ class ReportConditions:
 
     scale: float
     machine: str
-    loaded: tuple[Loaded, ...] = ()
-    systems: tuple[System, ...] = ()
+    loaded: tuple[LoadedData, ...] = ()
+    systems: tuple[MeasuredSystem, ...] = ()
     faithful: bool = False
     repeats: int = 1
     made: str = ""
@@ -84,7 +84,7 @@ class ReportConditions:
     builds: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
-    def whole(self) -> bool:
+    def is_full_size(self) -> bool:
         """True if every part has all the rows of the report."""
         return not any(part.share for part in self.loaded)
 
@@ -129,7 +129,7 @@ def conditions_of(
     for name, one in measured.items():
         part, instead = parts[name], stand_in(parts[name], one.dataset)
         loaded.append(
-            Loaded(
+            LoadedData(
                 part.title, one.dataset, one.rows, part.rows, _queries(one),
                 part.dataset if instead else "",
             )
@@ -158,9 +158,11 @@ def _queries(measured: MeasuredPart) -> int | None:
     return max(known, default=None)
 
 
-def _systems(report: Reproduction, measured: Mapping[str, MeasuredPart]) -> Iterator[System]:
+def _systems(
+    report: Reproduction, measured: Mapping[str, MeasuredPart]
+) -> Iterator[MeasuredSystem]:
     """Every system that was measured, in the report's order."""
-    found: dict[tuple[str, str], list[System]] = {}
+    found: dict[tuple[str, str], list[MeasuredSystem]] = {}
     for part in report.parts:
         run = measured[part.name].run if part.name in measured else None
         for arm in part.arms if run is not None else ():
@@ -169,14 +171,14 @@ def _systems(report: Reproduction, measured: Mapping[str, MeasuredPart]) -> Iter
             versions = tuple(dict.fromkeys(t.store_version for t in mine if t.store_version))
             if not any(trial.phases for trial in mine):
                 continue
-            one = System(
+            one = MeasuredSystem(
                 arm.published, arm.store, arm.here, versions, arm.note,
                 run.differences.get(arm.store, ()),
             )  # fmt: skip
             found.setdefault((arm.published, arm.store), []).append(one)
     for (published, store), same in found.items():
         differ = [one.differs.split("; ") for one in same]
-        yield System(
+        yield MeasuredSystem(
             published,
             store,
             same[0].here,

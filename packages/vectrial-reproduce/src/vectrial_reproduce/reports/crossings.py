@@ -34,15 +34,15 @@ def crossing_rows(points: Sequence[tuple[float, float]], limit: float) -> float 
     return None
 
 
-def sentences(one: Plot, name: Callable[[str], str]) -> Iterator[str]:
+def sentences(plot: Plot, name: Callable[[str], str]) -> Iterator[str]:
     """A sentence on where each measured series of a figure crosses its line; empty if the figure
     has no line, or nothing was measured along its rows.
 
     name: returns the name of a system.
     """
-    limit = one.drawing.limit
+    limit = plot.drawing.limit
     series: dict[str, list[tuple[float, float]]] = {}
-    for dot in one.measured:
+    for dot in plot.measured:
         if dot.x is not None and dot.x > 0 and dot.value > 0:
             series.setdefault(dot.system, []).append((dot.x, dot.value))
     if limit is None or not series:
@@ -61,8 +61,8 @@ def _crossing(points: Sequence[tuple[float, float]], limit: float) -> str:
         return f"not within {max(sizes):,.0f} rows"
     if rows == min(sizes):
         return f"at {rows:,.0f} rows or fewer, the smallest size"
-    return f"at about {_rounded(rows):,} rows"
+    return f"at about {_round_rows(rows):,} rows"
 
 
-def _rounded(rows: float) -> int:
+def _round_rows(rows: float) -> int:
     return round(float(f"{rows:.{_DIGITS}g}"))

@@ -82,7 +82,7 @@ class Plot:
         """A mark's value. A recall is never rounded up; a published recall is shown as printed."""
         of_recall = all(map(figure_text.is_recall, self.drawing.metrics or ("",)))
         if of_recall and dot.published:
-            return figure_text.printed(dot.value)
+            return figure_text.published_text(dot.value)
         return formatting.recall(dot.value) if of_recall else formatting.number(dot.value)
 
 
@@ -96,7 +96,7 @@ def plot(
 
     cells: cells of the whole report. measured: measured parts by name.
     """
-    held = [cell for cell in cells if _belongs(drawing, cell.figure)]
+    held = [cell for cell in cells if _is_drawn(drawing, cell.figure)]
     if drawing.given.get("rows") == _ALL:
         most = {_subject(c.figure): 0 for c in held}
         for cell in held:
@@ -105,13 +105,13 @@ def plot(
         held = [c for c in held if c.figure.params["rows"] == most[_subject(c.figure)]]
     dots: list[Dot] = []
     missing: dict[tuple[str, str], list[str]] = {}
-    for group in _together(drawing, held):
-        dots += _published(drawing, group)
+    for group in _group_cells(drawing, held):
+        dots += _published_dots(drawing, group)
         if drawing.curve is None:
             found, why = _measured_dots(drawing, group)
             dots += found
             if why:
-                system, at = _system(drawing, group[0].figure), _at(drawing, group[0].figure)
+                system, at = _system(drawing, group[0].figure), _x_name(drawing, group[0].figure)
                 missing.setdefault((system, why), []).append(at)
     if drawing.curve is not None:
         curve_dots, curve_missing = _curve(drawing.curve, report, measured)
@@ -119,14 +119,14 @@ def plot(
         missing |= curve_missing
     return Plot(
         drawing,
-        tuple(_once(dots)),
+        tuple(_distinct_dots(dots)),
         tuple(Missing(system, why, tuple(at)) for (system, why), at in missing.items()),
         _remarks(held),
         () if drawing.curve is None else tuple(_moments(drawing.curve, report, measured)),
     )
 
 
-def _belongs(drawing: Drawing, figure: PublishedFigure) -> bool:
+def _is_drawn(drawing: Drawing, figure: PublishedFigure) -> bool:
     given = {n: v for n, v in drawing.given.items() if v != _ALL}
     return (
         figure.experiment == drawing.about
@@ -141,12 +141,12 @@ def _subject(figure: PublishedFigure) -> tuple[str, str]:
     return figure.store, str(figure.params.get("dataset"))
 
 
-def _together(drawing: Drawing, cells: Sequence[ComparedFigure]) -> list[list[ComparedFigure]]:
+def _group_cells(drawing: Drawing, cells: Sequence[ComparedFigure]) -> list[list[ComparedFigure]]:
     """Groups of cells that make one mark: a single cell, or all cells with a share in a sum."""
     groups: dict[tuple[str, str, str], list[ComparedFigure]] = {}
     for at, cell in enumerate(cells):
         alone = "" if drawing.kind in ("share", "tradeoff") else str(at)
-        key = (_system(drawing, cell.figure), _at(drawing, cell.figure), alone)
+        key = (_system(drawing, cell.figure), _x_name(drawing, cell.figure), alone)
         groups.setdefault(key, []).append(cell)
     if drawing.kind == "tradeoff":
         order = drawing.metrics
@@ -162,7 +162,7 @@ def _system(drawing: Drawing, figure: PublishedFigure) -> str:
     return figure.store
 
 
-def _at(drawing: Drawing, figure: PublishedFigure) -> str:
+def _x_name(drawing: Drawing, figure: PublishedFigure) -> str:
     """The name of x."""
     if drawing.x == ("metric",):
         return drawing.names.get(figure.metric, figure.metric)
@@ -185,7 +185,7 @@ def _value(drawing: Drawing, figure: PublishedFigure, value: float, rows: int) -
     return value * 1000 / rows if drawing.per_row else value
 
 
-def _published(drawing: Drawing, group: Sequence[ComparedFigure]) -> list[Dot]:
+def _published_dots(drawing: Drawing, group: Sequence[ComparedFigure]) -> list[Dot]:
     values = [
         _value(drawing, c.figure, c.figure.value, int(c.figure.params.get("rows", 1)))
         for c in group
@@ -209,7 +209,7 @@ def _dots(
         (first, _), (along, value) = group, values
         own_rows = None if published else first.rows
         here = "" if published else first.here
-        at, system = _at(drawing, first.figure), _system(drawing, first.figure)
+        at, system = _x_name(drawing, first.figure), _system(drawing, first.figure)
         return [Dot(system, published, at, along, value, rows=own_rows, here=here)]
     whole = sum(values)
     shares = drawing.kind == "share"
@@ -220,7 +220,7 @@ def _dots(
         figure = cell.figure
         rows = figure.params.get("rows") if published else cell.rows
         part = drawing.names.get(figure.metric, figure.metric) if shares else ""
-        at = _at(drawing, figure)
+        at = _x_name(drawing, figure)
         if shares and drawing.x == ("rows",) and rows is not None:
             at = formatting.rows(int(rows))  # a separate bar: it can have its real name
         x = None
@@ -303,7 +303,7 @@ def _drawn_arms(part: Part, measured: MeasuredPart) -> dict[tuple[str, str], Arm
     }
 
 
-def _once(dots: Sequence[Dot]) -> Iterator[Dot]:
+def _distinct_dots(dots: Sequence[Dot]) -> Iterator[Dot]:
     """Every mark once: small loads can have the same size although the report's did not."""
     seen = set()
     for dot in dots:
@@ -320,7 +320,7 @@ def _remarks(cells: Sequence[ComparedFigure]) -> tuple[str, ...]:
     for cell in cells:
         if cell.figure.note:
             noted.setdefault(cell.figure.note, {})[cell.figure.store] = None
-    said += [f"{formatting.joined(list(stores))}: {note}." for note, stores in noted.items()]
+    said += [f"{formatting.list_in_words(list(stores))}: {note}." for note, stores in noted.items()]
     count = sum(cell.doubtful for cell in cells)
     if count:
         said.append(

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vectrial.document.charts import moments as moment_lines
-from vectrial.document.charts.styles import SHAPES, colour, paired
+from vectrial.document.charts.styles import SHAPES, colour, pair_colours
 from vectrial.document.charts.theme import (
     NARROW,
     chart_of,
-    described,
-    finished,
+    description,
+    finish_chart,
     ink,
     legend,
     log_ticks,
@@ -43,7 +43,7 @@ class Palette:
     @property
     def stores(self) -> tuple[str, ...]:
         """The names under which `styles.colour` knows the series."""
-        return paired(self.systems, tuple(map(_published, self.systems)))
+        return pair_colours(self.systems, tuple(map(_published_name, self.systems)))
 
     @property
     def labels(self) -> dict[Series, str]:
@@ -66,7 +66,9 @@ class Palette:
 
     def series(self, name: str, published: bool) -> Series:
         """The series of a system."""
-        return Series(_published(name) if published else name, "", "published" if published else "")
+        return Series(
+            _published_name(name) if published else name, "", "published" if published else ""
+        )
 
     def shown(self, plot: Plot) -> tuple[Series, ...]:
         """The series of a plot: for each system the published one, then the measured one."""
@@ -102,7 +104,7 @@ class Palette:
         }
 
 
-def _published(name: str) -> str:
+def _published_name(name: str) -> str:
     return f"{name}, published"
 
 
@@ -126,7 +128,7 @@ def _row(plot: Plot, dot: Dot, palette: Palette) -> dict[str, Any]:
         "value": dot.value,
         "part": dot.part,
         "shown": plot.label(dot),
-        "description": described(
+        "description": description(
             ("", label),
             (dot.part or drawing.y_title.removesuffix(" (log)"), plot.label(dot)),
             (title, dot.at if dot.x is None else formatting.number(dot.x)),
@@ -135,7 +137,7 @@ def _row(plot: Plot, dot: Dot, palette: Palette) -> dict[str, Any]:
     }
 
 
-def _log(plot: Plot, axis: str, values: Sequence[float]) -> bool:
+def _is_log(plot: Plot, axis: str, values: Sequence[float]) -> bool:
     """True if an axis should be logarithmic and its values allow it."""
     return axis in plot.drawing.logs and min(values) > 0
 
@@ -145,7 +147,7 @@ def _lines(
 ) -> dict[str, Any]:
     series = palette.shown(plot)
     xs, ys = [row["x"] for row in rows], [row["value"] for row in rows]
-    if log := _log(plot, "x", xs):
+    if log := _is_log(plot, "x", xs):
         x_scale = Settings(type="log", padding=18, nice=False)
     else:
         x_scale = Settings(padding=18, nice=False, zero=False)
@@ -161,11 +163,11 @@ def _lines(
         if settings or log
         else Settings(tickCount=6 if width >= NARROW else 4),
     )  # fmt: skip
-    y_log = _log(plot, "y", ys)
+    y_log = _is_log(plot, "y", ys)
     y = channel(
         "value:Q",
         title=plot.drawing.y_title,
-        scale=Settings(type="log", padding=14, nice=False) if y_log else _from_zero(ys),
+        scale=Settings(type="log", padding=14, nice=False) if y_log else _axis_from_zero(ys),
         axis=Settings(format=",.6~r", values=log_ticks(ys), labelOverlap=True)
         if y_log
         else Settings(tickCount=6, format=",.6~r"),
@@ -176,7 +178,7 @@ def _lines(
     line = base.mark("line", strokeWidth=1.8, fill=None, aria=False)
     mark = base.mark("point", size=80, opacity=1, strokeWidth=1.4)
     drawn = layer(
-        *_upright(plot, palette, x, looks["stroke"]),
+        *_moment_lines(plot, palette, x, looks["stroke"]),
         *_limit(plot.drawing),
         line.encode(detail="series:N", stroke=looks["stroke"], strokeDash=looks["strokeDash"]),
         mark.encode(
@@ -184,10 +186,10 @@ def _lines(
             description="description:N",
         ),
     )  # fmt: skip
-    return finished(drawn, width, round(min(360, max(250, width * 0.45))))
+    return finish_chart(drawn, width, round(min(360, max(250, width * 0.45))))
 
 
-def _upright(plot: Plot, palette: Palette, x: Settings, stroke: Settings) -> list[Chart]:
+def _moment_lines(plot: Plot, palette: Palette, x: Settings, stroke: Settings) -> list[Chart]:
     """Vertical lines at the moments of the measured series."""
     rows = []
     for moment in plot.moments:
@@ -195,7 +197,7 @@ def _upright(plot: Plot, palette: Palette, x: Settings, stroke: Settings) -> lis
         said = (moment_lines.MOMENTS[moment.metric], f"{formatting.number(moment.x)} s")
         rows.append(
             {"series": label, "metric": moment.metric, "x": moment.x,
-             "description": described(("", label), said)}
+             "description": description(("", label), said)}
         )  # fmt: skip
     return moment_lines.rules(rows, x, stroke) if rows else []
 
@@ -204,14 +206,14 @@ def _limit(drawing: Drawing) -> list[Chart]:
     """The limit line that the report draws."""
     if drawing.limit is None:
         return []
-    said = described(("", "the report's line"), (drawing.y_title, f"{drawing.limit:g}"))
+    said = description(("", "the report's line"), (drawing.y_title, f"{drawing.limit:g}"))
     rule = chart_of([{"limit": drawing.limit, "description": said}]).mark(
         "rule", strokeDash=[2, 3], color=ink("muted")
     )
     return [rule.encode(y="limit:Q", description="description:N")]
 
 
-def _from_zero(values: Sequence[float]) -> Settings:
+def _axis_from_zero(values: Sequence[float]) -> Settings:
     """An axis from zero, unless all values are far from it (recall)."""
     low, high = min(values), max(values)
     if high <= 1 and low > 0.5:
@@ -226,7 +228,7 @@ def _bars(
     series = palette.shown(plot)
     names = list(dict.fromkeys(row["at"] for row in rows))
     values = [row["value"] for row in rows]
-    log = _log(plot, "x", values)
+    log = _is_log(plot, "x", values)
     room = 1.15 if width >= NARROW else 1.3
     low, high = min(values), max(values)
     base_at = low / 3 if log else 0.0
@@ -258,7 +260,7 @@ def _bars(
         base.mark("text", align="left", dx=5, aria=False).encode(text="shown:N"),
     )
     each = 17 * max(1, len(series)) + 12
-    return finished(drawn, _name_width(names, width), each * len(names))
+    return finish_chart(drawn, _name_width(names, width), each * len(names))
 
 
 def _name_width(names: Sequence[str], width: int) -> int:
@@ -306,4 +308,4 @@ def _shares(
             description="description:N",
         )
     )
-    return finished(drawn, _name_width(names, width), 34 * len(names))
+    return finish_chart(drawn, _name_width(names, width), 34 * len(names))

@@ -17,7 +17,7 @@ from vectrial_reproduce.reports.model import Reproduction
 from vectrial_reproduce.reports.planning import PartPlan, Settings
 from vectrial_reproduce.reports.registry import REPRODUCTIONS
 
-#: What was asked for, as a file of the folder.
+#: File of the folder that holds the options.
 MANIFEST = "reproduction.json"
 
 

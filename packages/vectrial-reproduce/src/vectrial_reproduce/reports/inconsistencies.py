@@ -1,8 +1,8 @@
 """Reasons why some published figures are not credible, derived from the figures themselves.
 
-What is looked for is what the five reports were found to have: rows that break arithmetic, figures
-of one thing that differ from place to place, a series filed under two settings, values that share
-their digits, builds that depend on what they cannot, or do not on what they must.
+The checks are for faults that the five reports have: rows that contradict arithmetic, different
+figures for the same thing, a series filed under two settings, values that share their digits, and
+builds that depend on things that cannot matter, or not on things that must.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _ALIKE = 0.03
 _UNSTEADY = 1.25
 #: A build that takes this much longer at most for whatever is built.
 _INDIFFERENT = 1.05
-#: So many values with the same four decimals are no chance.
+#: Number of values with the same four decimals that is no chance.
 _SHARED, _DECIMALS = 3, 4
 #: Settings of searches alone, on which no build depends.
 _OF_SEARCHES = frozenset({"ef_search", "clients", "queries"})
@@ -45,18 +45,26 @@ def inconsistencies(report: str) -> tuple[tuple[str, ...], ...]:
     """The reasons why each of `figures(report)`, in its order, is not credible; mostly empty."""
     every = figures(report)
     found: list[list[str]] = [[] for _ in every]
-    for look in (_impossible, _unlike, _twice, _same_digits, _unsteady, _indifferent):
+    for look in (
+        _contradictory_rows,
+        _differing_values,
+        _duplicated_series,
+        _same_digits,
+        _unsteady_builds,
+        _equal_builds,
+    ):
         for at, sentence in look(every):
             found[at].append(sentence)
     return tuple(tuple(dict.fromkeys(said)) for said in found)
 
 
-def _grouped(
-    every: Sequence[PublishedFigure], of: Mapping[int, Hashable]
+def _group_figures(
+    every: Sequence[PublishedFigure], group_keys: Mapping[int, Hashable]
 ) -> Iterator[list[tuple[int, PublishedFigure]]]:
-    """Figures with their positions, grouped by `of`; positions missing in it are left out."""
+    """Figures with their positions, grouped by `group_keys`; positions missing in it are left
+    out."""
     groups: dict[Hashable, list[tuple[int, PublishedFigure]]] = defaultdict(list)
-    for at, key in of.items():
+    for at, key in group_keys.items():
         groups[key].append((at, every[at]))
     yield from groups.values()
 
@@ -75,10 +83,10 @@ def _decimals(figure: PublishedFigure) -> str:
     return f"{figure.value!r}".partition(".")[2] if figure.value % 1 else ""
 
 
-def _impossible(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
+def _contradictory_rows(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
     """Doubts about rows whose figures contradict each other."""
     rows = {at: (f.experiment, f.store, _settings(f)) for at, f in enumerate(every)}
-    for row in _grouped(every, rows):
+    for row in _group_figures(every, rows):
         values, rounding = dict[str, float | None](), 1e-6
         for _, figure in row:
             if (ours := _OURS.get((figure.metric, figure.unit))) is not None:
@@ -100,13 +108,13 @@ def _dim(dataset: str) -> int:
     return int(found[1])
 
 
-def _unlike(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
+def _differing_values(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
     """Doubts about a quantity with different values in two places."""
     same = {
-        at: (f.store, f.metric, f.unit, _settings(_unsharded(f), frozenset({"queries"})))
+        at: (f.store, f.metric, f.unit, _settings(_without_single_shard(f), frozenset({"queries"})))
         for at, f in enumerate(every)
     }
-    for group in _grouped(every, same):
+    for group in _group_figures(every, same):
         for at, figure in group:
             for _, other in group:
                 if abs(figure.value / other.value - 1) > _ALIKE:
@@ -114,7 +122,7 @@ def _unlike(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
                     yield at, f"{other.value:g}{unit} in {_place(other)}"
 
 
-def _unsharded(figure: PublishedFigure) -> PublishedFigure:
+def _without_single_shard(figure: PublishedFigure) -> PublishedFigure:
     """The figure without "one shard", which is the default of figures that name none."""
     kept = {n: v for n, v in figure.params.items() if (n, v) != ("shards", 1)}
     return replace(figure, params=kept)
@@ -124,25 +132,27 @@ def _place(figure: PublishedFigure) -> str:
     return figure.source.split("; ")[0].replace("result file ", "the result file ")
 
 
-def _twice(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
+def _duplicated_series(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
     """Doubts about a series over clients filed under two settings: three or more equal values."""
     of = {
         at: (f.experiment, f.store, f.metric, _settings(f, frozenset({"clients", "queries"})))
         for at, f in enumerate(every)
         if "clients" in f.params
     }
-    series = [{f.params["clients"]: (at, f) for at, f in one} for one in _grouped(every, of)]
+    series = [{f.params["clients"]: (at, f) for at, f in one} for one in _group_figures(every, of)]
     series = [one for one in series if len(one) >= _SHARED]
     for one in series:
         for other in series:
             (_, first), (_, second) = next(iter(one.values())), next(iter(other.values()))
-            mine, yours = (_settings(_unsharded(f), _OF_SEARCHES) for f in (first, second))
-            if one.keys() == other.keys() and mine != yours and _all_alike(one, other):
+            mine, yours = (
+                _settings(_without_single_shard(f), _OF_SEARCHES) for f in (first, second)
+            )
+            if one.keys() == other.keys() and mine != yours and _are_all_equal(one, other):
                 for at, _ in one.values():
                     yield at, f"the very values of {_place(second)}, there under other settings"
 
 
-def _all_alike(
+def _are_all_equal(
     one: Mapping[Scalar, tuple[int, PublishedFigure]],
     other: Mapping[Scalar, tuple[int, PublishedFigure]],
 ) -> bool:
@@ -162,7 +172,7 @@ def _same_digits(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
         for at, f in enumerate(every)
         if len(_decimals(f)) >= _DECIMALS and f.unit != "1"
     }
-    for group in _grouped(every, of):
+    for group in _group_figures(every, of):
         if len(group) >= _SHARED:
             digits = _decimals(group[0][1])
             for at, _ in group:
@@ -182,7 +192,7 @@ def _builds(
     return builds
 
 
-def _unsteady(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
+def _unsteady_builds(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
     """Doubts about a build whose time depends on the searches made afterwards."""
     for own in _builds(every).values():
         for group in own.values():
@@ -199,7 +209,7 @@ def _unsteady(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
                     )
 
 
-def _indifferent(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
+def _equal_builds(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
     """Doubts about builds of one store that all take the same time, unlike others' builds."""
     for own in _builds(every).values():
         usual = [median(f.value for _, f in group) for group in own.values()]

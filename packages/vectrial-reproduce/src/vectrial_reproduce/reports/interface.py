@@ -1,4 +1,4 @@
-"""What the client that a report called its systems through adds to their own."""
+"""The cost of the client through which a report called its systems, beyond their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vectrial.document.blocks import Column, Row, Section, Table, columns
 from vectrial_reproduce.reports import figure_text
 from vectrial_reproduce.reports.collect import ComparedFigure
 from vectrial_reproduce.reports.figures_render import Palette
-from vectrial_reproduce.reports.page_tables import words
+from vectrial_reproduce.reports.page_tables import readable_name
 
 _LEAD = (
     "The time of a call through the client that the report used, over that of the same call by the"
@@ -32,7 +32,7 @@ def section(cells: Sequence[ComparedFigure], palette: Palette) -> Iterator[Secti
         return
     rows = [
         Row.of(
-            palette.measured(store), client, words(metric), len(costs),
+            palette.measured(store), client, readable_name(metric), len(costs),
             *(doc.times_cell(of, 2)
               for of in (median(costs), min(costs), max(costs))),
             series=palette.series(store, False),

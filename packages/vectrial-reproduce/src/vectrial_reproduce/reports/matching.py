@@ -1,4 +1,4 @@
-"""Which measured point belongs to a published figure."""
+"""The search for the measured point that belongs to a published figure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def points_at(
     expected = part.size(rows, measured.rows) if sizes else measured.rows
     published = dict(figure.params)
     if faithful:
-        for name in _otherwise(asks, arm):
+        for name in _differing_parameters(asks, arm):
             published.pop(name, None)
     select = measured.run.select
     points = [*select(measure.experiment, measure.phase)]
@@ -57,7 +57,7 @@ def points_at(
         and point.dataset == measured.dataset
         and point.series.index_kind == arm.index
         and point.rows == expected
-        and _same(published, {**({} if once else point.index_params), **point.params})
+        and _are_equal(published, {**({} if once else point.index_params), **point.params})
     ]
     for name, wanted in measure.where.items():
         choices = wanted if isinstance(wanted, tuple) else (wanted,)
@@ -81,7 +81,7 @@ def _on_same_load(points: Sequence[Point], measure: Measure, run: RunData) -> li
     loads = [
         {phase.phase_id for phase in trial.phases}
         for trial in run.trials
-        if any(_has(phase.params, wanted) for phase in trial.phases)
+        if any(_has_values(phase.params, wanted) for phase in trial.phases)
     ]
     return [
         point
@@ -90,11 +90,11 @@ def _on_same_load(points: Sequence[Point], measure: Measure, run: RunData) -> li
     ]
 
 
-def _has(params: Mapping[str, Any], wanted: Iterable[tuple[str, Any]]) -> bool:
+def _has_values(params: Mapping[str, Any], required: Iterable[tuple[str, Any]]) -> bool:
     """True if parameters have these values, or one of the values of a tuple."""
     return all(
         params.get(name) in (value if isinstance(value, tuple) else (value,))
-        for name, value in wanted
+        for name, value in required
     )
 
 
@@ -103,7 +103,7 @@ def needs_their_phase(asks: Sequence[Ask], measure: Measure, arm: Arm) -> bool:
     return any(ask.faithful_of.get(arm.store, {}).get(measure.faithful_phase) for ask in asks)
 
 
-def _otherwise(asks: Sequence[Ask], arm: Arm) -> Iterator[str]:
+def _differing_parameters(asks: Sequence[Ask], arm: Arm) -> Iterator[str]:
     """Parameters that the report's own method sets for a system unlike what it published."""
     if arm.faithful is not None:
         yield from arm.params
@@ -112,7 +112,7 @@ def _otherwise(asks: Sequence[Ask], arm: Arm) -> Iterator[str]:
             yield from ask.settings.get("search", {})
 
 
-def _same(published: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
+def _are_equal(published: Mapping[str, Any], ours: Mapping[str, Any]) -> bool:
     """True if all parameters that both have are equal; filters are equal if both are set."""
     return all(
         (bool(ours[name]) if name == "filter" else ours[name]) == value

@@ -24,10 +24,10 @@ from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
 from vectrial_reproduce.reports import REPRODUCTIONS
 from vectrial_reproduce.reports.model import Reproduction
 
-#: What an experiment cannot do without a value for.
+#: Parameters that an experiment requires.
 _NEEDED: Mapping[str, Mapping[str, Any]] = {}
 _ROWS, _DIM = 10_000, 64
-#: Of a store that has clusters, for experiments that need one.
+#: Number of nodes for experiments that need a cluster.
 _NODES = 3
 
 
@@ -100,7 +100,7 @@ def _refusal(store: type[Store], kind: str, experiment: str, lane: Lane | None) 
     return "; ".join(dict.fromkeys(refusal.reason for refusal in plan.refusals))
 
 
-def planned(reports: Iterable[Reproduction] | None = None) -> dict[str, str]:
+def planned_experiments(reports: Iterable[Reproduction] | None = None) -> dict[str, str]:
     """Experiments that the reports (by default all of them) need and that are not written yet, each
     with its explanation."""
     if reports is None:
@@ -116,7 +116,7 @@ def planned(reports: Iterable[Reproduction] | None = None) -> dict[str, str]:
 def markdown() -> str:
     """The page: a table of stores by experiments, and the reasons below it."""
     names = registry.names()
-    later = planned()
+    later = planned_experiments()
     missing = _missing(names)
     notes: list[str] = []
     out = [

@@ -11,8 +11,8 @@ from vectrial.analysis.run_data import RunData
 from vectrial.model.errors import UserError
 from vectrial.model.placement import Limits, Placement, Provider
 from vectrial.plan.model import Plan
-from vectrial.servers.limits import no_limits
-from vectrial.servers.provide import choose, recipe_of
+from vectrial.servers.limits import why_no_limits
+from vectrial.servers.provide import choose_provider, recipe_of
 from vectrial.util.cgroups import ROOT
 from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.model import Reproduction
@@ -62,7 +62,7 @@ def check_memory(plan: Plan, total_bytes: int | None = None, root: Path = ROOT) 
         )
     if Provider.LOCAL not in _providers(plan):
         return  # a container engine sets limits itself; a server elsewhere has its own
-    if why := no_limits(Limits(memory_bytes=limit), root):
+    if why := why_no_limits(Limits(memory_bytes=limit), root):
         raise UserError(
             f"no memory limit can be set here: {why}",
             where=OPTION,
@@ -73,7 +73,9 @@ def check_memory(plan: Plan, total_bytes: int | None = None, root: Path = ROOT) 
 def _providers(plan: Plan) -> set[Provider]:
     recipes = ((recipe_of(store), wanted) for (store, _), wanted in plan.servers.items())
     # The suites of reports have no variants.
-    return {choose(recipe, wanted).provider for recipe, wanted in recipes if recipe is not None}
+    return {
+        choose_provider(recipe, wanted).provider for recipe, wanted in recipes if recipe is not None
+    }
 
 
 def memory_in_words(

@@ -9,7 +9,7 @@ from vectrial.document import blocks as doc
 from vectrial.document.blocks import Column, Row, Table, columns
 from vectrial_reproduce.reports import figure_text
 from vectrial_reproduce.reports.collect import ComparedFigure
-from vectrial_reproduce.reports.page_tables import words
+from vectrial_reproduce.reports.page_tables import readable_name
 from vectrial_reproduce.reports.tables import system
 
 _NOTE = (
@@ -42,7 +42,7 @@ def table(name: str, pairs: Iterable[tuple[ComparedFigure, ComparedFigure]]) -> 
         Column("fair", "Vectrial's"),
     )
     rows = (
-        Row.of(store, words(metric), len(ratios), *map(_ratio, zip(*ratios, strict=True)))
+        Row.of(store, readable_name(metric), len(ratios), *map(_ratio, zip(*ratios, strict=True)))
         for (store, metric), ratios in groups.items()
     )
     title = "The report's method beside Vectrial's"

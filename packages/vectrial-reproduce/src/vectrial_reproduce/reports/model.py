@@ -1,7 +1,7 @@
 """The description of a published report, so that it can be measured again.
 
-A report is data: which systems it named, on which datasets, asking which of our experiments; where
-in the results each of its published metrics is found; and what its method did that ours does not.
+A report is data: its systems and datasets, the experiments that repeat it, the place of each
+published metric in our results, and the differences between its method and ours.
 """
 
 from __future__ import annotations

@@ -21,12 +21,12 @@ from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.model import Reproduction
 from vectrial_reproduce.reports.page_tables import (
     Layout,
-    further,
+    further_results,
     glance,
+    measured_sections,
     method,
-    ran,
+    readable_name,
     sheet_tables,
-    words,
 )
 from vectrial_reproduce.reports.tables import section_of, sheets
 
@@ -38,7 +38,7 @@ _TITLES = {
     "ef_sweep": "Sweep of ef",
     "result_files": "The report's result files",
 }
-#: How the tables of a part are read.
+#: Explanation of the tables of a part.
 _LEADS = {
     Layout.COLUMNS: "The published value, the value measured here, and the ratio of the two.",
     Layout.CELLS: "Each cell: published → measured (× ratio, or for recalls the difference; range"
@@ -88,7 +88,7 @@ def build(
             *claims.section(report, cells, palette),
             glance(cells, palette),
             *interface.section(cells, palette),
-            *ran(about),
+            *measured_sections(about),
             *_parts(cells, plots, palette, measured, layout),
             method(report),
         ),
@@ -104,7 +104,7 @@ def _warnings(cells: Sequence[ComparedFigure], about: ReportConditions) -> Itera
         " apart, not that a store became faster or slower."
     )
     yield about.repeated
-    if not about.whole:
+    if not about.is_full_size:
         yield FEWER
     for one in about.systems:
         if one.here:
@@ -122,7 +122,7 @@ def _parts(
 ) -> Iterator[Section]:
     """A section for each part of the report: its tables, further results of the runs, then its
     figures."""
-    more = further(measured)
+    more = further_results(measured)
     for experiment in dict.fromkeys(cell.figure.experiment for cell in cells):
         held = [cell for cell in cells if cell.figure.experiment == experiment]
         blocks: list[Block] = [
@@ -132,12 +132,12 @@ def _parts(
         for one in plots:
             if one.drawing.about == experiment:
                 blocks += _figure(one, palette)
-        title = _TITLES.get(experiment) or words(experiment).capitalize()
+        title = _TITLES.get(experiment) or readable_name(experiment).capitalize()
         if blocks:
             yield Section(section_of(experiment), title, _LEADS[layout], tuple(blocks))
 
 
-def drawn(page: Report, folder: Path) -> Report:
+def with_drawn_figures(page: Report, folder: Path) -> Report:
     """The page with only those figures that are files in the folder."""
 
     def there(block: Block) -> bool:
@@ -152,63 +152,63 @@ def drawn(page: Report, folder: Path) -> Report:
 # --- figures --------------------------------------------------------------------------------
 
 
-def _figure(one: Plot, palette: Palette) -> Iterator[Block]:
+def _figure(plot: Plot, palette: Palette) -> Iterator[Block]:
     """A figure with its data as a table, and the points that are not drawn."""
-    drawing = one.drawing
+    drawing = plot.drawing
     title = drawing.title
-    if not one.dots:
-        said = (drawing.note, *_left_out(one))
+    if not plot.dots:
+        said = (drawing.note, *_left_out_notes(plot))
         yield doc.Text(tuple(filter(None, said)), f"{title} ({drawing.source})")
         return
     yield doc.Figure(
         drawing.name,
         title,
-        " ".join(_caption(one, palette)),
-        _spoken(one, palette),
-        chart(one, palette),
-        () if drawing.kind == "share" else palette.shown(one),
-        _left_out(one),
+        " ".join(_caption(plot, palette)),
+        _figure_in_words(plot, palette),
+        chart(plot, palette),
+        () if drawing.kind == "share" else palette.shown(plot),
+        _left_out_notes(plot),
     )
-    yield _data(one, palette)
+    yield _data(plot, palette)
 
 
-def _caption(one: Plot, palette: Palette) -> Iterator[str]:
-    drawing = one.drawing
+def _caption(plot: Plot, palette: Palette) -> Iterator[str]:
+    drawing = plot.drawing
     yield f"{drawing.source[0].upper()}{drawing.source[1:]}."
     if drawing.kind == "share":
         yield "Each bar says whether it was published or measured."
     else:
         marks = "hollow bars" if drawing.kind == "bar" else "lines and hollow marks"
         yield f"Dashed {marks}: published. Filled: measured here."
-    if not one.measured:
+    if not plot.measured:
         yield "Nothing of it was measured here."
-    elif fewer := _fewer(one):
+    elif fewer := _fewer_rows_note(plot):
         yield f"Measured on {fewer}."
     if drawing.limit is not None:
         yield f"Dotted: {formatting.number(drawing.limit)}, where the report draws a line."
-        yield from crossings.sentences(one, palette.measured)
+        yield from crossings.sentences(plot, palette.measured)
     if drawing.derived:
         yield f"Derived, published and measured alike: {drawing.derived}."
-    yield from filter(None, (drawing.note, *one.remarks))
+    yield from filter(None, (drawing.note, *plot.remarks))
 
 
-def _fewer(one: Plot) -> str:
+def _fewer_rows_note(plot: Plot) -> str:
     """'118,351 rows instead of 1,183,514', if all marks have the same rows and do not show them;
     empty if the numbers are equal."""
-    theirs = {dot.rows for dot in one.dots if dot.published and dot.rows}
-    ours = {dot.rows for dot in one.measured if dot.rows}
-    if "rows" in one.drawing.x or len(ours) != 1 or theirs == ours:
+    theirs = {dot.rows for dot in plot.dots if dot.published and dot.rows}
+    ours = {dot.rows for dot in plot.measured if dot.rows}
+    if "rows" in plot.drawing.x or len(ours) != 1 or theirs == ours:
         return ""
     instead = f" instead of {theirs.pop():,}" if len(theirs) == 1 else ""
     return f"{formatting.rows(ours.pop())}{instead}"
 
 
-def _left_out(one: Plot) -> tuple[str, ...]:
+def _left_out_notes(plot: Plot) -> tuple[str, ...]:
     """The measured points that are not drawn, with reasons; one sentence for each store."""
-    some = {dot.system for dot in one.measured}
-    reasons = Counter(missing.system for missing in one.missing)
+    some = {dot.system for dot in plot.measured}
+    reasons = Counter(missing.system for missing in plot.missing)
     said = []
-    for missing in one.missing:
+    for missing in plot.missing:
         named = list(dict.fromkeys(missing.at))
         if missing.system not in some and reasons[missing.system] == 1:
             named = []
@@ -219,39 +219,39 @@ def _left_out(one: Plot) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _spoken(one: Plot, palette: Palette) -> str:
+def _figure_in_words(plot: Plot, palette: Palette) -> str:
     """The figure in words, for readers who cannot see it."""
-    drawing = one.drawing
+    drawing = plot.drawing
     lines: dict[tuple[str, bool, str], list[Dot]] = {}
-    for dot in one.dots:
+    for dot in plot.dots:
         lines.setdefault((dot.system, dot.published, dot.part), []).append(dot)
     for line in lines.values():  # Bars have no x, and keep the report's own order.
         line.sort(key=lambda dot: dot.x or 0.0)
     said = [
         f"{palette.labels[palette.series(name, published)]}{f', {part}' if part else ''}: "
-        + ", ".join(f"{one.label(dot)} at {_at(dot)}" for dot in dots[:6])
+        + ", ".join(f"{plot.label(dot)} at {_dot_text(dot)}" for dot in dots[:6])
         + (", …" if len(dots) > 6 else "")
         for (name, published, part), dots in list(lines.items())[:_SPOKEN]
     ]
     said += [
         f"{palette.labels[palette.series(moment.system, False)]}:"
         f" {MOMENTS[moment.metric]} at {formatting.number(moment.x)}"
-        for moment in one.moments
+        for moment in plot.moments
     ]
     more = "" if len(lines) <= _SPOKEN else "; further series are in the table"
     axis = f" against {drawing.x_title}" if drawing.x_title else ""
     return f"{drawing.y_title}{axis}. {'; '.join(said)}{more}. All data is in the tables."
 
 
-def _at(dot: Dot) -> str:
+def _dot_text(dot: Dot) -> str:
     if dot.x is None:
         return dot.at
     return f"{dot.x:,.0f}" if dot.x.is_integer() else formatting.number(dot.x)
 
 
-def _data(one: Plot, palette: Palette) -> Table:
+def _data(plot: Plot, palette: Palette) -> Table:
     """The data of a figure."""
-    drawing = one.drawing
+    drawing = plot.drawing
     heads = (
         *columns(series="Series", of="Published or measured"),
         *(columns("part") if drawing.kind == "share" else ()),
@@ -264,12 +264,12 @@ def _data(one: Plot, palette: Palette) -> Table:
             dot.system if dot.published else palette.measured(dot.system),
             "published" if dot.published else "measured",
             *([dot.part] if drawing.kind == "share" else []),
-            doc.Cell(_at(dot), dot.at if dot.x is None else dot.x),
-            doc.Cell(one.label(dot), dot.value),
+            doc.Cell(_dot_text(dot), dot.at if dot.x is None else dot.x),
+            doc.Cell(plot.label(dot), dot.value),
             "" if dot.rows is None else dot.rows,
             series=palette.series(dot.system, dot.published),
         )
-        for dot in one.dots
+        for dot in plot.dots
     ]
     title = f"Data of this figure: {formatting.plural(len(rows), 'point')}"
     return Table(f"data-{drawing.name}", title, heads, tuple(rows), folded=True)

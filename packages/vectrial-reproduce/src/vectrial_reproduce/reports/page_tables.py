@@ -25,9 +25,9 @@ from vectrial_reproduce.reports.conditions import ReportConditions
 from vectrial_reproduce.reports.figures_render import Palette
 from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.model import Reproduction, Scalar
-from vectrial_reproduce.reports.tables import ReportTable, parted, system
+from vectrial_reproduce.reports.tables import ReportTable, split_by_system, system
 
-#: By part of the report, the section of a run's report that its page has, too.
+#: Sections of a run's report that a page repeats, by part of the published report.
 _SECTIONS = {"anomaly": "anomaly", "scalar_index_overhead": "metadata-indexes"}
 
 
@@ -48,8 +48,8 @@ def glance(cells: Sequence[ComparedFigure], palette: Palette) -> Section:
             spans = (median(ratios), min(ratios), max(ratios))
             rows.append(
                 Row.of(
-                    palette.measured(store), words(experiment), words(metric), len(members),
-                    len(ratios),
+                    palette.measured(store), readable_name(experiment), readable_name(metric),
+                    len(members), len(ratios),
                     *(doc.times_cell(of, digits) for of in spans),
                     series=palette.series(store, False),
                 )
@@ -86,7 +86,7 @@ def glance(cells: Sequence[ComparedFigure], palette: Palette) -> Section:
     )
 
 
-def ran(about: ReportConditions) -> Iterator[Section]:
+def measured_sections(about: ReportConditions) -> Iterator[Section]:
     """The data of each part, and the stand-in and version of each system."""
     parts = table_of(
         "loaded",
@@ -96,7 +96,7 @@ def ran(about: ReportConditions) -> Iterator[Section]:
         (
             (
                 part.title,
-                doc.plain(part.dataset,
+                doc.plain_cell(part.dataset,
                           note=part.stands_for and f"stands in for {part.stands_for}"),
                 part.rows,
                 doc.Cell(part.share or "all", part.rows / part.of),
@@ -124,7 +124,7 @@ def ran(about: ReportConditions) -> Iterator[Section]:
         yield Section("ran", "What was measured", lead, blocks)
 
 
-def further(measured: Mapping[str, MeasuredPart]) -> Mapping[str, Sequence[Block]]:
+def further_results(measured: Mapping[str, MeasuredPart]) -> Mapping[str, Sequence[Block]]:
     """Further results of the runs that the report's figures do not need, by part of the report: how
     well anomalies were detected, the duration of every step of a load with and without indexes,
     when loads were acknowledged, found and indexed, and the contents of the files."""
@@ -145,41 +145,41 @@ def _section(slug: str, run: RunData) -> list[Block]:
     names = dict.fromkeys(p.experiment for p in run.points if p.experiment in EXPERIMENTS)
     every = (section for name in names for section in EXPERIMENTS[name].sections(run, None))
     for section in (one for one in every if one.name == slug):
-        tables = _plain([table for table in section.blocks if isinstance(table, Table)])
+        tables = _without_series([table for table in section.blocks if isinstance(table, Table)])
         found += [doc.Text((section.lead,), section.title), *tables]
     return found
 
 
-def _searchable(name: str, one: MeasuredPart) -> list[Table]:
-    run = one.run
-    return _plain(
+def _searchable(name: str, part: MeasuredPart) -> list[Table]:
+    run = part.run
+    return _without_series(
         searchable.table(
             f"searchable-{name}",
-            f"When a load is acknowledged, found and indexed: {one.dataset}",
-            run.phases_named("searchable"),
+            f"When a load is acknowledged, found and indexed: {part.dataset}",
+            run.points_named("searchable"),
             run,
         )
     )
 
 
-def _kinds(name: str, one: MeasuredPart) -> list[Table]:
-    run = one.run
-    return _plain(
+def _kinds(name: str, part: MeasuredPart) -> list[Table]:
+    run = part.run
+    return _without_series(
         storage.table(
             f"storage-kinds-{name}",
-            f"Bytes on disk by kind of file, and beside the raw bytes: {one.dataset}",
-            list({p.series: p for p in run.phases_named("settled")[::-1]}.values())[::-1],
+            f"Bytes on disk by kind of file, and beside the raw bytes: {part.dataset}",
+            list({p.series: p for p in run.points_named("settled")[::-1]}.values())[::-1],
             run,
         )
     )
 
 
-def _plain(tables: Sequence[Table]) -> list[Table]:
+def _without_series(tables: Sequence[Table]) -> list[Table]:
     """Tables of a run without its series, for which this page has no looks."""
     return [replace(t, rows=tuple(replace(row, series=None) for row in t.rows)) for t in tables]
 
 
-def words(name: str) -> str:
+def readable_name(name: str) -> str:
     """Readable name of a published metric or part."""
     return name.replace("_", " ")
 
@@ -199,8 +199,8 @@ class Layout(StrEnum):
 def sheet_tables(sheet: ReportTable, palette: Palette, layout: Layout) -> list[Table]:
     """The tables of one table of the report."""
     if layout is Layout.LIST:
-        return [table for table in [_listed(sheet)] if table.rows]
-    parts = [sheet] if layout is Layout.COLUMNS else parted(sheet)
+        return [table for table in [_list_table(sheet)] if table.rows]
+    parts = [sheet] if layout is Layout.COLUMNS else split_by_system(sheet)
     return [
         _sheet_table(part, palette, layout, part.title if len(parts) == 1 else
                      f"{sheet.title}: {part.title}")
@@ -216,21 +216,21 @@ def _sheet_table(sheet: ReportTable, palette: Palette, layout: Layout, title: st
         numbers = all(type(value) in (int, float, type(None)) for value in values)
         heads.append(Column(name, name, numeric=numbers))
     for metric, unit in sheet.metrics:
-        heads += _metric_columns(metric, unit, sheet.of_metrics[metric], layout)
+        heads += _metric_columns(metric, unit, sheet.metric_notes[metric], layout)
     rows = []
     for line in sheet.lines:
-        cells = [replace(doc.plain(line.system), notes=sheet.of_line(line))]
+        cells = [replace(doc.plain_cell(line.system), notes=sheet.line_notes(line))]
         cells += (_setting(line.setting.get(name)) for name in sheet.settings)
         for metric, unit in sheet.metrics:
             cell = line.cells.get(metric)
             if cell is None:
                 cells += [doc.Cell("")] * (3 if layout is Layout.COLUMNS else 1)
                 continue
-            three = _three(cell, sheet.of_cell(line, metric), own_unit=not unit)
+            three = _figure_cells(cell, sheet.cell_notes(line, metric), own_unit=not unit)
             if layout is Layout.COLUMNS:
                 cells += three
             else:
-                shown = figure_text.whole(cell, with_unit=not unit)
+                shown = figure_text.full_text(cell, with_unit=not unit)
                 cells.append(replace(three[1], text=shown, detail=""))
         rows.append(Row(tuple(cells), series=palette.series(line.store, False)))
     stores = [line.store for line in sheet.lines]
@@ -244,7 +244,7 @@ def _sheet_table(sheet: ReportTable, palette: Palette, layout: Layout, title: st
 def _metric_columns(
     metric: str, unit: str, notes: tuple[str, ...], layout: Layout
 ) -> Iterator[Column]:
-    title = words(metric) + (f" [{unit}]" if unit not in ("", "1") else "")
+    title = readable_name(metric) + (f" [{unit}]" if unit not in ("", "1") else "")
     if layout is Layout.CELLS:
         yield Column(metric, title, unit, notes=notes)
         return
@@ -254,45 +254,51 @@ def _metric_columns(
     yield Column(f"{metric}_{beside}", beside, "1", title)
 
 
-def _listed(sheet: ReportTable) -> Table:
+def _list_table(sheet: ReportTable) -> Table:
     heads = columns(
         "store", "setting", "metric",
         published=("Published", ""), measured=("Measured", ""), ratio=("Ratio", ""),
     )  # fmt: skip
     rows = []
     for line in sheet.lines:
-        setting = " ".join(f"{n}={figure_text.setting(value)}" for n, value in line.setting.items())
+        setting = " ".join(
+            f"{n}={figure_text.setting_text(value)}" for n, value in line.setting.items()
+        )
         head = (line.system, setting)
         for metric, cell in line.cells.items():
             if cell.measured is not None:
-                rows.append((*head, words(metric), *_three(cell, cell.notes, own_unit=True)))
+                rows.append(
+                    (*head, readable_name(metric), *_figure_cells(cell, cell.notes, own_unit=True))
+                )
                 head = ("", "")
     return table_of(_slug(sheet.title), sheet.title, heads, rows)
 
 
 def _setting(value: Scalar | None) -> doc.Cell:
-    return doc.Cell(figure_text.setting(value), value)
+    return doc.Cell(figure_text.setting_text(value), value)
 
 
-def _three(
+def _figure_cells(
     cell: ComparedFigure, notes: tuple[str, ...], *, own_unit: bool
 ) -> tuple[doc.Cell, doc.Cell, doc.Cell]:
     """Published, measured, and their ratio or difference. own_unit: with this cell's unit."""
-    metric, unit = cell.figure.metric, figure_text.unit(cell.figure) if own_unit else ""
-    published = doc.Cell(f"{figure_text.printed(cell.figure.value)}{unit}", cell.figure.value)
+    metric, unit = cell.figure.metric, figure_text.unit_suffix(cell.figure) if own_unit else ""
+    published = doc.Cell(
+        f"{figure_text.published_text(cell.figure.value)}{unit}", cell.figure.value
+    )
     if cell.measured is None:
         return published, replace(doc.absent_cell(), notes=notes), doc.Cell("")
     measured = doc.Cell(
-        f"{figure_text.value(metric, cell.measured)}{unit}{'' if cell.valid else ' ✗'}",
+        f"{figure_text.measured_text(metric, cell.measured)}{unit}{'' if cell.valid else ' ✗'}",
         cell.measured,
-        figure_text.around(cell),
+        figure_text.range_text(cell),
         notes=notes,
         tone="ok" if cell.valid else "invalid",
     )
     if cell.ratio is None:
         return published, measured, doc.Cell("")
     beside = cell.measured - cell.figure.value if figure_text.is_recall(metric) else cell.ratio
-    return published, measured, doc.Cell(figure_text.compared(cell), beside)
+    return published, measured, doc.Cell(figure_text.comparison_text(cell), beside)
 
 
 def _slug(title: str) -> str:

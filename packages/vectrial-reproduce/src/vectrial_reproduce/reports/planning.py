@@ -106,11 +106,11 @@ def _plan(
         if arm.store in kinds and is_requested(arm, settings.stores)
     ]
     if settings.faithful:
-        through = {a.published for a in arms if a.through and _works(a.store, kinds)}
+        through = {a.published for a in arms if a.through and _is_available(a.store, kinds)}
         arms = [arm for arm in arms if arm.through or arm.published not in through]
     if settings.only and part.name not in settings.only:
         arms = []
-    if _works(part.instead_of, kinds):
+    if _is_available(part.instead_of, kinds):
         arms = []
     suite = None
     if arms:
@@ -137,7 +137,7 @@ def _plan(
     return PartPlan(part, dataset, rows, suite)
 
 
-def _works(store: str, kinds: Mapping[str, type[Store]]) -> bool:
+def _is_available(store: str, kinds: Mapping[str, type[Store]]) -> bool:
     """True if the store exists and can run here."""
     return store in kinds and registry.availability(kinds[store]).works is not False
 
@@ -160,7 +160,7 @@ def _dataset(part: Part, scale: float) -> tuple[str, int, int]:
     """The dataset's name, and the numbers of its rows and queries that are used."""
     rows = min(part.rows, max(part.least, round(part.rows * scale)))
     here = set(library.names())
-    name = _limited(part, rows, here)
+    name = _dataset_within_limit(part, rows, here)
     if not name:
         name = part.sources[-1]
         if "{rows}" in name:
@@ -173,10 +173,10 @@ def _dataset(part: Part, scale: float) -> tuple[str, int, int]:
     return name, min(rows, entry.rows), queries
 
 
-def _limited(part: Part, rows: int, here: Collection[str]) -> str:
+def _dataset_within_limit(part: Part, rows: int, available: Collection[str]) -> str:
     """The first source in the library that has enough rows, or else the largest; empty if the last
     source, which can be made, has more."""
-    held = {source: library.load(source).rows for source in part.sources if source in here}
+    held = {source: library.load(source).rows for source in part.sources if source in available}
     enough = next((source for source, its in held.items() if its >= rows), "")
     if enough or not held:
         return enough

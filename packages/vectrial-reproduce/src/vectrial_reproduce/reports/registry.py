@@ -1,8 +1,8 @@
-"""The published reports there are.
+"""The registry of published reports.
 
-A report announces itself with an entry point in the group `vectrial.reports`, which leads to its
-`Reproduction`, here and in other people's packages alike: see `vectrial.util.plugins`. Beside the
-module, in the same package, lies the report's `published.csv`.
+A report registers its `Reproduction` with an entry point in the group `vectrial.reports`, in this
+package or in other people's: see `vectrial.util.plugins`. The report's `published.csv` is in the
+package of that module.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from vectrial.util.plugins import Plugins
 from vectrial_reproduce.reports.model import Reproduction
 
 
-def _named(name: str, found: object) -> Reproduction:
+def _check_report(name: str, found: object) -> Reproduction:
     if not isinstance(found, Reproduction):
         raise ValueError("is not a Reproduction of vectrial_reproduce.reports.model")
     if found.name != name:
@@ -23,7 +23,7 @@ def _named(name: str, found: object) -> Reproduction:
 
 
 #: Every registered report, by name.
-REPRODUCTIONS: Plugins[Reproduction] = Plugins("vectrial.reports", "report", _named)
+REPRODUCTIONS: Plugins[Reproduction] = Plugins("vectrial.reports", "report", _check_report)
 
 
 def folder(name: str) -> Traversable:

@@ -21,8 +21,8 @@ class Selection:
     def plan(self, part: PartPlan, plan: Plan) -> Plan:
         """The jobs of this selection in the plan of a part."""
         if self.parts and part.part.name not in self.parts:
-            return plan.of_stores(())
-        return plan.of_stores(self.stores) if self.stores else plan
+            return plan.for_stores(())
+        return plan.for_stores(self.stores) if self.stores else plan
 
 
 def select(plans: Sequence[PartPlan], stores: Sequence[str], parts: Sequence[str]) -> Selection:

@@ -56,33 +56,33 @@ class ReportTable:
         return tuple(dict.fromkeys(name for line in self.lines for name in line.setting))
 
     @cached_property
-    def of_metrics(self) -> Mapping[str, tuple[str, ...]]:
+    def metric_notes(self) -> Mapping[str, tuple[str, ...]]:
         """Notes on a whole column: shared by all its measured cells, or by all cells if nothing was
         measured."""
         found = {}
         for metric, _ in self.metrics:
             held = [line.cells[metric] for line in self.lines if metric in line.cells]
             measured = [cell for cell in held if cell.measured is not None]
-            found[metric] = _shared(cell.notes for cell in measured or held)
+            found[metric] = _common_notes(cell.notes for cell in measured or held)
         return found
 
-    def of_line(self, line: TableLine) -> tuple[str, ...]:
+    def line_notes(self, line: TableLine) -> tuple[str, ...]:
         """Notes on every cell of a row, except notes on its columns."""
-        return _shared(self._beyond_column(line, metric) for metric in line.cells)
+        return _common_notes(self._beyond_column(line, metric) for metric in line.cells)
 
-    def of_cell(self, line: TableLine, metric: str) -> tuple[str, ...]:
+    def cell_notes(self, line: TableLine, metric: str) -> tuple[str, ...]:
         """Notes on one cell alone."""
-        row = self.of_line(line)
+        row = self.line_notes(line)
         return tuple(note for note in self._beyond_column(line, metric) if note not in row)
 
     def _beyond_column(self, line: TableLine, metric: str) -> tuple[str, ...]:
-        column = self.of_metrics[metric]
+        column = self.metric_notes[metric]
         return tuple(note for note in line.cells[metric].notes if note not in column)
 
 
-def system(store: str, here: str) -> str:
+def system(store: str, measured_store: str) -> str:
     """'Longbow → reference server': a system, and what was measured in its place."""
-    return f"{store} → {here}" if here else store
+    return f"{store} → {measured_store}" if measured_store else store
 
 
 def section_of(experiment: str) -> str:
@@ -103,17 +103,17 @@ def _sheet(key: tuple[str, ...], cells: Sequence[ComparedFigure]) -> ReportTable
     experiment, dataset, settings, k = key
     title = [experiment.replace("_", " "), dataset, settings, f"k = {k}" if k else ""]
     rows: dict[tuple[str, tuple[tuple[str, Scalar], ...]], dict[str, ComparedFigure]] = {}
-    shared = _same([cell.figure for cell in cells])
-    for cell, client in _by_client(cells):
+    shared = _common_parameters([cell.figure for cell in cells])
+    for cell, client in _with_client_settings(cells):
         setting = (*_setting(cell.figure, shared), *client)
         row = rows.setdefault((cell.figure.store, setting), {})
         row[cell.figure.metric] = cell
     lines = [TableLine(store, dict(setting), held) for (store, setting), held in rows.items()]
     joined = " · ".join(part for part in title if part)
-    return ReportTable(experiment, joined, _metrics(cells), tuple(_ordered(lines)))
+    return ReportTable(experiment, joined, _metrics(cells), tuple(_sort_lines(lines)))
 
 
-def _by_client(
+def _with_client_settings(
     cells: Sequence[ComparedFigure],
 ) -> Iterator[tuple[ComparedFigure, tuple[tuple[str, Scalar], ...]]]:
     """Every cell, with the client as a setting if the system was called through two clients."""
@@ -125,7 +125,7 @@ def _by_client(
         yield cell.through, (("client", cell.through.client),)
 
 
-def parted(sheet: ReportTable) -> list[ReportTable]:
+def split_by_system(sheet: ReportTable) -> list[ReportTable]:
     """A table for each system, named after it, if a long table lists them one after the other;
     otherwise the table itself."""
     stores = list(dict.fromkeys(line.store for line in sheet.lines))
@@ -152,7 +152,7 @@ def _metrics(cells: Sequence[ComparedFigure]) -> tuple[tuple[str, str], ...]:
     return tuple((metric, own.pop() if len(own) == 1 else "") for metric, own in units.items())
 
 
-def _same(figures: Sequence[PublishedFigure]) -> frozenset[str]:
+def _common_parameters(figures: Sequence[PublishedFigure]) -> frozenset[str]:
     """Parameters that do not distinguish rows: in the title, or the same in every row."""
     first, *others = figures
     same = {n for n, v in first.params.items() if all(f.params.get(n) == v for f in others)}
@@ -163,7 +163,7 @@ def _setting(figure: PublishedFigure, shared: frozenset[str]) -> tuple[tuple[str
     return tuple((name, value) for name, value in figure.params.items() if name not in shared)
 
 
-def _ordered(lines: Sequence[TableLine]) -> list[TableLine]:
+def _sort_lines(lines: Sequence[TableLine]) -> list[TableLine]:
     """Rows of each system sorted by the numbers in their settings, which files sort only by name;
     the systems keep the report's order."""
     ranks: dict[str, dict[Scalar | None, float]] = {}
@@ -184,7 +184,7 @@ def _ordered(lines: Sequence[TableLine]) -> list[TableLine]:
     return [next(turns[line.store]) for line in lines]
 
 
-def _shared(notes: Iterable[Sequence[str]]) -> tuple[str, ...]:
+def _common_notes(notes: Iterable[Sequence[str]]) -> tuple[str, ...]:
     """The notes that all cells have, if there are several cells."""
     held = list(notes)
     if len(held) < 2:

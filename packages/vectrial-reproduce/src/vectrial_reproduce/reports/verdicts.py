@@ -1,4 +1,4 @@
-"""Whether a conclusion of a report is so here, judged by pairs of figures."""
+"""Verdicts on the conclusions of a report, from pairs of figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHARE, _RECALL = 0.1, 0.01
 
 
 class ClaimVerdict(Enum):
-    """Whether the first value of a measured pair is the larger one."""
+    """Verdict on a measured pair: is the first value the larger one?"""
 
     YES = "yes"
     LESS = "yes, by less than the report says"
@@ -113,7 +113,7 @@ class Pair:
     @property
     def measured(self) -> float | None:
         """The measured ratio; None unless all required values are valid and comparable."""
-        if self.unlike:
+        if self.why_unlike:
             return None
         return _ratio([q.value for q in self.over], [q.value for q in self.under])
 
@@ -125,10 +125,12 @@ class Pair:
     @property
     def repeats(self) -> int:
         """Smallest number of repeats among the measured values."""
-        return min((1 if q.spread is None else q.spread.n for q in self._measured), default=1)
+        return min(
+            (1 if q.spread is None else q.spread.n for q in self._measured_values), default=1
+        )
 
     @property
-    def _measured(self) -> list[PairValue]:
+    def _measured_values(self) -> list[PairValue]:
         """The values, without numbers given by the report."""
         return [q for q in self.values if q.rows is not None or q.spread is not None]
 
@@ -152,34 +154,38 @@ class Pair:
     def _is_near(self, ratio: float, bound: float) -> bool:
         """True if the measurement does not decide on which side of a bound the ratio lies."""
         if self.repeats >= LEAST_REPEATS:
-            low = _ratio([_end(q, "low") for q in self.over], [_end(q, "high") for q in self.under])
+            low = _ratio(
+                [_range_end(q, "low") for q in self.over],
+                [_range_end(q, "high") for q in self.under],
+            )
             high = _ratio(
-                [_end(q, "high") for q in self.over], [_end(q, "low") for q in self.under]
+                [_range_end(q, "high") for q in self.over],
+                [_range_end(q, "low") for q in self.under],
             )
             return low is None or high is None or low <= bound <= high
-        if self.of_recalls and bound == 1:
+        if self.is_of_recalls and bound == 1:
             known = [q.value or 0.0 for q in self.values]
             return abs(ratio - 1 if len(known) > 2 else known[0] - known[1]) <= _RECALL
         return abs(math.log(ratio / bound)) <= math.log(1 + _SHARE)
 
     @property
-    def of_recalls(self) -> bool:
+    def is_of_recalls(self) -> bool:
         """True if all its values are recalls."""
         return all(q.is_recall for q in self.values)
 
     @property
     def why(self) -> str:
         """Reason why there is no measured ratio."""
-        return next((q.why for q in self.values if q.why), self.unlike)
+        return next((q.why for q in self.values if q.why), self.why_unlike)
 
     @property
     def absence(self) -> str:
         """Reason why there is no ratio: its figures were not measured, or are not compared."""
         measured = all(cell.measured is not None for cell in self.cells)
-        return f"not {'compared' if measured else 'measured'}: {in_words(self.why)}"
+        return f"not {'compared' if measured else 'measured'}: {reason_text(self.why)}"
 
     @property
-    def unlike(self) -> str:
+    def why_unlike(self) -> str:
         """Reason why the times of two systems are not compared: one lacks what the other has."""
         lacks = {cell.figure.store: cell.lacks for cell in self.cells}
         if len(set(lacks.values())) < 2:
@@ -187,23 +193,25 @@ class Pair:
         return ", ".join(f"{name} is without {what} here" for name, what in lacks.items() if what)
 
 
-def _ratio(over: Sequence[float | None], under: Sequence[float | None]) -> float | None:
-    known = [one for one in (*over, *under) if one is not None]
-    if len(known) < len(over) + len(under) or not all(under):
+def _ratio(
+    numerators: Sequence[float | None], denominators: Sequence[float | None]
+) -> float | None:
+    known = [one for one in (*numerators, *denominators) if one is not None]
+    if len(known) < len(numerators) + len(denominators) or not all(denominators):
         return None
-    return math.prod(known[: len(over)]) / math.prod(known[len(over) :])
+    return math.prod(known[: len(numerators)]) / math.prod(known[len(numerators) :])
 
 
-def _end(of: PairValue, which: str) -> float | None:
+def _range_end(value: PairValue, which: str) -> float | None:
     """An end of the range of a value's repeats; for a number, the number itself."""
-    return of.value if of.spread is None else float(getattr(of.spread, which))
+    return value.value if value.spread is None else float(getattr(value.spread, which))
 
 
 def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
     """The pairs of figures that a claim is about, in the order of their first figures."""
     if claim.first is None:
         return []
-    first = list(_of(claim, claim.first, cells))
+    first = list(_side_figures(claim, claim.first, cells))
     if claim.against is not None:
         values = [quantity(cell) for _, cell in first]
         number = PairValue(claim.against, claim.against)
@@ -212,7 +220,9 @@ def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
             for one in values
         ]
     assert claim.second is not None
-    others = [list(_of(claim, side, cells)) for side in (claim.second, *(claim.beside or ()))]
+    others = [
+        list(_side_figures(claim, side, cells)) for side in (claim.second, *(claim.beside or ()))
+    ]
     found, seen = list[Pair](), set[tuple[object, ...]]()
     for key, one in first:
         for second in (cell for own, cell in others[0] if own == key):
@@ -231,7 +241,7 @@ def pairs(claim: Claim, cells: Sequence[ComparedFigure]) -> list[Pair]:
     return found
 
 
-def _of(
+def _side_figures(
     claim: Claim, side: ClaimSide, cells: Sequence[ComparedFigure]
 ) -> Iterator[tuple[tuple[object, ...], ComparedFigure]]:
     """The figures of a side, each with the key that it shares with its counterparts."""
@@ -243,14 +253,14 @@ def _of(
             yield ("" if side.stores else figure.store, *rest), cell
 
 
-def judged(found: Sequence[Pair]) -> list[Pair]:
+def judged_pairs(found: Sequence[Pair]) -> list[Pair]:
     """The pairs that have a verdict of their own."""
     return [pair for pair in found if pair.verdict not in (ClaimVerdict.NONE, ClaimVerdict.AGAIN)]
 
 
 def outcome(found: Sequence[Pair]) -> ClaimOutcome | None:
     """The outcome of a claim from the verdicts on its pairs; None if no pair has one."""
-    verdicts = [pair.verdict for pair in judged(found)]
+    verdicts = [pair.verdict for pair in judged_pairs(found)]
     if not verdicts:
         return None
     no, undecided = verdicts.count(ClaimVerdict.NO), verdicts.count(ClaimVerdict.OPEN)
@@ -270,7 +280,7 @@ def outcome(found: Sequence[Pair]) -> ClaimOutcome | None:
     return ClaimOutcome.IN_SIZE
 
 
-def word(claim: Claim, found: Sequence[Pair]) -> tuple[str, str]:
+def outcome_words(claim: Claim, found: Sequence[Pair]) -> tuple[str, str]:
     """The outcome of a claim as a word for the page of conclusions, and a sentence on it."""
     came = outcome(found)
     if came is not None:
@@ -283,17 +293,17 @@ def word(claim: Claim, found: Sequence[Pair]) -> tuple[str, str]:
             return ClaimOutcome.UNDECIDED.value, _sentence(pair.why)
     wrong = [c for pair in found for c in pair.cells if c.measured is not None and not c.valid]
     if wrong:
-        return ClaimOutcome.INVALID.value, f"Because {in_words(wrong[0].why, wrong[0].store)}."
+        return ClaimOutcome.INVALID.value, f"Because {reason_text(wrong[0].why, wrong[0].store)}."
     why = next((pair.why for pair in found if pair.why), "")
     return Absence.NOT_YET.value, _sentence(why)
 
 
 def _sentence(why: str) -> str:
-    said = in_words(re.sub(r"^(skipped|failed|not yet): (\w+: )?", "", why))
+    said = reason_text(re.sub(r"^(skipped|failed|not yet): (\w+: )?", "", why))
     return f"{said[:1].upper()}{said[1:].rstrip('.')}." if said else ""
 
 
-def in_words(why: str, store: str = "the store") -> str:
+def reason_text(why: str, store: str = "the store") -> str:
     """A reason as a sentence; a failed gate is described by what its checks demand."""
     failed = [name for name in re.findall(r"(?:^|; |: )([a-z_]+): ", why) if name in CHECKS]
     if not failed:
@@ -304,7 +314,7 @@ def in_words(why: str, store: str = "the store") -> str:
 
 def details(found: Sequence[Pair]) -> str:
     """The numbers behind the verdict on a claim."""
-    each = judged(found)
+    each = judged_pairs(found)
     verdicts = [pair.verdict for pair in each]
     known = [pair.published for pair in found if pair.published is not None]
     theirs = sum(one > 1 and one >= pair.least for pair in found if (one := pair.published))
@@ -320,7 +330,7 @@ def details(found: Sequence[Pair]) -> str:
             said += f", {how} in {count}"
     ratios = sorted(pair.measured for pair in each if pair.measured is not None)
     if ratios:
-        digits = 4 if all(pair.of_recalls for pair in each) else 2
+        digits = 4 if all(pair.is_of_recalls for pair in each) else 2
         ends = dict.fromkeys(formatting.ratio(one, digits) for one in (ratios[0], ratios[-1]))
         said += f", {' to '.join(ends)}"
     return f"{said}{published}."

@@ -71,7 +71,7 @@ class SegmentBuilder:
         return store
 
 
-def encoded(dataset: Dataset, schema: Schema, start: int, stop: int) -> pa.Buffer:
+def encode(dataset: Dataset, schema: Schema, start: int, stop: int) -> pa.Buffer:
     """Rows from `start` up to `stop` as an Arrow file of one batch."""
     batch = next(iter(ingest.batches(dataset, schema, stop - start, start=start, stop=stop)))
     sink = pa.BufferOutputStream()
@@ -80,7 +80,7 @@ def encoded(dataset: Dataset, schema: Schema, start: int, stop: int) -> pa.Buffe
     return sink.getvalue()
 
 
-def decoded(data: memoryview) -> pa.RecordBatch:
+def decode(data: memoryview) -> pa.RecordBatch:
     """The rows of a segment, as views of the received bytes: nothing is copied.
 
     Raises:
@@ -96,11 +96,11 @@ def decoded(data: memoryview) -> pa.RecordBatch:
 
 
 @contextmanager
-def scratch(segment_bytes: int, under_way: int, otherwise: Path) -> Iterator[Path]:
-    """A folder for building indexes: in memory if there is room, else in `otherwise`."""
-    needed = _SPARE * segment_bytes * under_way
+def scratch_folder(segment_bytes: int, count: int, fallback: Path) -> Iterator[Path]:
+    """A folder for building indexes: in memory if there is room, else in `fallback`."""
+    needed = _SPARE * segment_bytes * count
     in_memory = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= needed
-    place = _MEMORY if in_memory else otherwise
+    place = _MEMORY if in_memory else fallback
     place.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="vectrial-segments-", dir=place))
     try:

@@ -107,10 +107,10 @@ class Objects:
         self._put(key, path)
 
     def _put(self, key: str, source: Any) -> None:
-        with _named(key):
+        with _object_errors(key):
             self._library.put(
                 self._store,
-                self._at(key),
+                self._full_key(key),
                 source,
                 chunk_size=self._part_bytes,
                 max_concurrency=self._concurrency,
@@ -122,7 +122,7 @@ class Objects:
         Raises:
             ObjectError: it is missing, cannot be read, or was replaced meanwhile.
         """
-        with _named(key):
+        with _object_errors(key):
             known = self._head(key)
             # Of Arrow's pool, which uses memory again: a page that is new costs more than its copy.
             whole = memoryview(pa.allocate_buffer(known["size"])).cast("B")
@@ -139,7 +139,7 @@ class Objects:
         Raises:
             ObjectError: it is missing, cannot be read, or was replaced meanwhile.
         """
-        with _named(key), path.open("wb") as file:
+        with _object_errors(key), path.open("wb") as file:
             known = self._head(key)
             self._get_parts(key, known, lambda at, part: _write_all(file.fileno(), part, at))
 
@@ -149,10 +149,10 @@ class Objects:
 
         refusals = (FileNotFoundError, NotFoundError, PermissionDeniedError, UnauthenticatedError)
         try:
-            known: Mapping[str, Any] = self._library.head(self._store, self._at(key))
+            known: Mapping[str, Any] = self._library.head(self._store, self._full_key(key))
         except refusals:
             # The refusal of a HEAD has no body: that of a GET says why.
-            self._library.get(self._store, self._at(key))
+            self._library.get(self._store, self._full_key(key))
             raise
         return known
 
@@ -164,7 +164,7 @@ class Objects:
 
         def read(start: int) -> None:
             options = {"range": (start, min(start + step, size_bytes)), "if_match": known["e_tag"]}
-            answer = self._library.get(self._store, self._at(key), options=options)
+            answer = self._library.get(self._store, self._full_key(key), options=options)
             keep(start, memoryview(answer.bytes()))
 
         with ThreadPoolExecutor(self._concurrency) as pool:
@@ -181,8 +181,8 @@ class Objects:
         Raises:
             ObjectError: they cannot be listed.
         """
-        with _named(prefix or "the list of objects"):
-            batches = self._library.list(self._store, self._at(prefix) or None)
+        with _object_errors(prefix or "the list of objects"):
+            batches = self._library.list(self._store, self._full_key(prefix) or None)
             paths = [one["path"] for batch in batches for one in batch]
         start = len(self._prefix) + 1 if self._prefix else 0
         return sorted(path[start:] for path in paths)
@@ -193,8 +193,8 @@ class Objects:
         Raises:
             ObjectError: it cannot be removed.
         """
-        with _named(key):
-            self._library.delete(self._store, self._at(key))
+        with _object_errors(key):
+            self._library.delete(self._store, self._full_key(key))
 
     def put_json(self, key: str, value: Mapping[str, Any]) -> None:
         """Write a small object that describes others.
@@ -218,7 +218,7 @@ class Objects:
             raise ObjectError(f"{key}: corrupt: no object of JSON")
         return value
 
-    def _at(self, key: str) -> str:
+    def _full_key(self, key: str) -> str:
         return f"{self._prefix}/{key}" if self._prefix else key
 
 
@@ -284,7 +284,7 @@ _SAID_CHARACTERS = 300
 
 
 @contextmanager
-def _named(key: str) -> Iterator[None]:
+def _object_errors(key: str) -> Iterator[None]:
     """Raise the library's errors with the object's key and one clear reason."""
     from obstore.exceptions import BaseError, NotFoundError
 

@@ -1,7 +1,8 @@
-"""The way of segments: put as objects; got, indexed and written back; got and searched.
+"""The pipeline of segments: put as objects; fetched, indexed and written back; fetched and
+searched.
 
-Every object has a receipt beside it, which is written last: what has none was not finished, and is
-done again by a pipeline that is given the same objects.
+Every object has a receipt beside it, which is written last. An object without a receipt was not
+finished: a pipeline over the same objects repeats it.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ _MOST_SAID = 5
 @dataclass(frozen=True)
 class PipelineSettings:
     """Settings of a pipeline. workers: threads that build, each one segment at a time. prefetch:
-    segments fetched ahead, including one in flight. segment_rows: of each but the last."""
+    segments fetched ahead, including one in flight. segment_rows: rows of each segment but the
+    last."""
 
     workers: int
     prefetch: int
     segment_rows: int
 
     @property
-    def under_way(self) -> int:
+    def most_in_memory(self) -> int:
         """Maximum number of segments in memory at once."""
         return self.prefetch + self.workers
 
@@ -62,14 +64,14 @@ class StepOutcome:
     resumed: list[int] = field(default_factory=list)
     most_bytes: int = 0
 
-    def raise_failed(self, step: str, of: int) -> None:
+    def raise_failed(self, step: str, total: int) -> None:
         """Raise `StoreError` if any segment failed; the message names each."""
         if not self.failed:
             return
         said = [f"segment {number}: {why}" for number, why in sorted(self.failed.items())]
         more = f"; and {len(said) - _MOST_SAID} more" if len(said) > _MOST_SAID else ""
         raise StoreError(
-            f"{step}: {len(said)} of {of} segments failed: {'; '.join(said[:_MOST_SAID])}{more}"
+            f"{step}: {len(said)} of {total} segments failed: {'; '.join(said[:_MOST_SAID])}{more}"
         )
 
 
@@ -123,7 +125,7 @@ class Pipeline:
                     with self.spans.timed(Stage.EMBED, number, 0) as sized:
                         sized.size_bytes = self._embed(start, stop)
                 with self.spans.timed(Stage.SEGMENT, number, 0) as sized:
-                    data = index_files.encoded(self._dataset, self._builder.schema, start, stop)
+                    data = index_files.encode(self._dataset, self._builder.schema, start, stop)
                     sized.size_bytes = data.size
                     receipt = receipt_of(_segment_key(number), memoryview(data))
                 outcome.most_bytes = max(outcome.most_bytes, data.size)
@@ -140,7 +142,7 @@ class Pipeline:
         done = self._receipts(_INDEXES)
         outcome = StepOutcome(resumed=sorted(done))
         todo = [number for number in range(len(self.bounds)) if number not in done]
-        with index_files.scratch(
+        with index_files.scratch_folder(
             self.segment_bytes, self._settings.workers + 2, self._folder
         ) as folder:
             _Workers(self, todo, outcome, folder).run()
@@ -168,7 +170,7 @@ class Pipeline:
                 outcome.failed[number] = _reason(error)
         return stores, outcome
 
-    def got(self, number: int, worker: int) -> pa.RecordBatch:
+    def fetch_segment(self, number: int, worker: int) -> pa.RecordBatch:
         """A segment, as it was put.
 
         Raises:
@@ -182,9 +184,11 @@ class Pipeline:
         with self.spans.timed(Stage.CHECK, number, worker) as sized:
             check(receipt_of(key, data), expected)
             sized.size_bytes = len(data)
-        return index_files.decoded(data)
+        return index_files.decode(data)
 
-    def built(self, number: int, worker: int, rows: pa.RecordBatch, folder: Path) -> list[Path]:
+    def build_index(
+        self, number: int, worker: int, rows: pa.RecordBatch, folder: Path
+    ) -> list[Path]:
         """Build the index of a segment; returns its files."""
         with self.spans.timed(Stage.BUILD, number, worker) as sized:
             sized.size_bytes = rows.nbytes
@@ -208,9 +212,9 @@ class Pipeline:
             for key in self._objects.keys(kind):
                 self._objects.delete(key)
 
-    def show(self, done: int, of: int) -> None:
+    def show(self, done: int, total: int) -> None:
         """Show how many indexes are finished."""
-        self._progress(done, of, "indexing segments")
+        self._progress(done, total, "indexing segments")
 
     @property
     def settings(self) -> PipelineSettings:
@@ -242,13 +246,13 @@ def _index_key(number: int) -> str:
 
 
 @dataclass
-class _Got:
+class _FetchedSegment:
     number: int
     rows: pa.RecordBatch
 
 
 @dataclass
-class _Built:
+class _BuiltIndex:
     number: int
     files: list[Path]
     folder: Path
@@ -262,10 +266,10 @@ class _Workers:
         self._pipeline, self._todo, self._outcome = pipeline, todo, outcome
         self._folder, settings = folder, pipeline.settings
         self._workers = settings.workers
-        self._got: queue.Queue[_Got | None] = queue.Queue(max(1, settings.prefetch))
-        self._built: queue.Queue[_Built | None] = queue.Queue(1)
+        self._got: queue.Queue[_FetchedSegment | None] = queue.Queue(max(1, settings.prefetch))
+        self._built: queue.Queue[_BuiltIndex | None] = queue.Queue(1)
         # A segment takes a place when it is asked for, and gives it back when it is indexed.
-        self._places = threading.Semaphore(settings.under_way)
+        self._places = threading.Semaphore(settings.most_in_memory)
         self._lock = threading.Lock()
         self._bytes = 0
         self._errors: list[BaseException] = []
@@ -273,10 +277,10 @@ class _Workers:
     def run(self) -> None:
         """Return once every segment is written back or has failed."""
         builders = [
-            threading.Thread(target=self._guarded, args=(self._build, 1 + number), daemon=True)
+            threading.Thread(target=self._run_guarded, args=(self._build, 1 + number), daemon=True)
             for number in range(self._workers)
         ]
-        fetcher = threading.Thread(target=self._guarded, args=(self._fetch, 0), daemon=True)
+        fetcher = threading.Thread(target=self._run_guarded, args=(self._fetch, 0), daemon=True)
         for thread in (fetcher, *builders):
             thread.start()
         closer = threading.Thread(target=self._close, args=(fetcher, builders), daemon=True)
@@ -286,7 +290,7 @@ class _Workers:
         if self._errors:
             raise self._errors[0]
 
-    def _guarded(self, work: Callable[[int], None], worker: int) -> None:
+    def _run_guarded(self, work: Callable[[int], None], worker: int) -> None:
         try:
             work(worker)
         except BaseException as error:  # noqa: BLE001 - raised by `run`, in the caller's thread
@@ -304,24 +308,24 @@ class _Workers:
         for number in self._todo:
             self._places.acquire()
             try:
-                rows = self._pipeline.got(number, worker)
+                rows = self._pipeline.fetch_segment(number, worker)
             except StoreError as error:
                 self._fail(number, error)
                 self._places.release()
                 continue
-            self._took(rows.nbytes)
-            self._got.put(_Got(number, rows))
+            self._count_bytes(rows.nbytes)
+            self._got.put(_FetchedSegment(number, rows))
 
     def _build(self, worker: int) -> None:
         while True:
-            built = self._built_of_next(worker)
+            built = self._build_next(worker)
             if built is None:
                 return
             # The segment's rows are gone by now: only files wait for their turn.
             if built.files:
                 self._built.put(built)
 
-    def _built_of_next(self, worker: int) -> _Built | None:
+    def _build_next(self, worker: int) -> _BuiltIndex | None:
         """The index of the next segment, without files if it failed; None after the last."""
         item = self._got.get()
         if item is None:
@@ -329,15 +333,15 @@ class _Workers:
         own = self._folder / f"{item.number:05d}"
         own.mkdir()
         try:
-            return _Built(
-                item.number, self._pipeline.built(item.number, worker, item.rows, own), own
+            return _BuiltIndex(
+                item.number, self._pipeline.build_index(item.number, worker, item.rows, own), own
             )
         except Exception as error:  # noqa: BLE001 - whatever a store raises fails its segment
             self._fail(item.number, error)
             shutil.rmtree(own, ignore_errors=True)
-            return _Built(item.number, [], own)
+            return _BuiltIndex(item.number, [], own)
         finally:
-            self._took(-item.rows.nbytes)
+            self._count_bytes(-item.rows.nbytes)
             self._places.release()
 
     def _write_back(self, worker: int) -> None:
@@ -352,7 +356,7 @@ class _Workers:
             done += 1
             self._pipeline.show(done, len(self._todo))
 
-    def _took(self, size_bytes: int) -> None:
+    def _count_bytes(self, size_bytes: int) -> None:
         with self._lock:
             self._bytes += size_bytes
             self._outcome.most_bytes = max(self._outcome.most_bytes, self._bytes)

@@ -56,10 +56,10 @@ class Spans:
         self._all: list[Span] = []
 
     @contextmanager
-    def timed(self, stage: Stage, segment: int, worker: int) -> Iterator[Sized]:
+    def timed(self, stage: Stage, segment: int, worker: int) -> Iterator[SpanBytes]:
         """Record the block as a span, unless it raises. The block sets the number of bytes that it
         moved."""
-        sized, started, cpu = Sized(), perf_counter_ns(), time.thread_time()
+        sized, started, cpu = SpanBytes(), perf_counter_ns(), time.thread_time()
         yield sized
         ended, used = perf_counter_ns(), time.thread_time() - cpu
         span = Span(stage, segment, worker, started, ended, sized.size_bytes, used)
@@ -83,7 +83,7 @@ class Spans:
 
 
 @dataclass
-class Sized:
+class SpanBytes:
     """Bytes of a span in progress."""
 
     size_bytes: int = 0
@@ -141,14 +141,14 @@ def critical_path(spans: Sequence[Span]) -> dict[Stage, float]:
     path: dict[Stage, float] = {}
     while left:
         current = left.pop()
-        while left and not _before(left[-1], current):
+        while left and not _may_precede(left[-1], current):
             left.pop()
         began = left[-1].ended_ns if left else current.started_ns
         path[current.stage] = path.get(current.stage, 0.0) + (current.ended_ns - began) / 1e9
     return path
 
 
-def _before(span: Span, later: Span) -> bool:
+def _may_precede(span: Span, later: Span) -> bool:
     """True if `later` may have waited for the end of `span`."""
     shared = span.segment == later.segment or span.worker == later.worker
     return shared and span.ended_ns <= later.started_ns

@@ -51,7 +51,7 @@ class CagraBuild(vt.Params):
     build_algo: Literal["ivf_pq", "nn_descent", "iterative_cagra_search"] = "ivf_pq"
 
     @model_validator(mode="after")
-    def _pruned(self) -> CagraBuild:
+    def _check_degrees(self) -> CagraBuild:
         if self.graph_degree > self.intermediate_graph_degree:
             raise ValueError("graph_degree is at most intermediate_graph_degree")
         return self
@@ -77,7 +77,7 @@ class CuvsIvfPqBuild(vt.Params):
     nbits: int = Bound(default=8, ge=4, le=8)
 
     @model_validator(mode="after")
-    def _whole_bytes(self) -> CuvsIvfPqBuild:
+    def _check_bytes(self) -> CuvsIvfPqBuild:
         if self.m_pq is not None and self.m_pq * self.nbits % 8:
             raise ValueError("m_pq times nbits is a multiple of 8")
         return self
@@ -250,7 +250,7 @@ class CuvsStore(vt.LibraryIndex):
         most = min(k, len(rows) if kept is None else int(np.count_nonzero(kept)))
         if not most:
             return lambda vector: (np.empty(0, np.int64), np.empty(0, np.float32))
-        bits = None if kept is None else self._from_bitset(self._on_device(_words(kept)))
+        bits = None if kept is None else self._from_bitset(self._on_device(_bit_mask(kept)))
         module = self._modules[self._requested.kind]
         positions: type[np.integer[Any]] = np.int64
         match params:
@@ -277,7 +277,7 @@ class CuvsStore(vt.LibraryIndex):
             search, self._resources(), self._on_device, found, scores, rows.ids, rows.schema.dim
         )
         if isinstance(params, CuvsIvfPqSearch):
-            return _sorted(run, highest_first=rows.schema.metric is vt.Metric.IP)
+            return _sort_answers(run, highest_first=rows.schema.metric is vt.Metric.IP)
         return run
 
     def footprint(self) -> vt.Footprint:
@@ -285,10 +285,10 @@ class CuvsStore(vt.LibraryIndex):
         return vt.Footprint(index_bytes=self._index_file.stat().st_size if exists else None)
 
 
-def _words(kept: NDArray[np.bool_]) -> NDArray[np.uint32]:
+def _bit_mask(mask: NDArray[np.bool_]) -> NDArray[np.uint32]:
     """One bit per row, (n,) → (⌈n / 32⌉,), the first row in the lowest bit of the first word."""
-    words = np.zeros(-(-len(kept) // _WORD_BITS), np.dtype("<u4"))
-    packed = np.packbits(kept, bitorder="little")
+    words = np.zeros(-(-len(mask) // _WORD_BITS), np.dtype("<u4"))
+    packed = np.packbits(mask, bitorder="little")
     words.view(np.uint8)[: len(packed)] = packed
     return words
 
@@ -327,7 +327,7 @@ def _searcher(
     return run
 
 
-def _sorted(search: vt.Searcher, highest_first: bool) -> vt.Searcher:
+def _sort_answers(search: vt.Searcher, highest_first: bool) -> vt.Searcher:
     """A search with sorted answers: those of cuVS's `ivf_pq` are unsorted if k is large."""
 
     def run(vector: NDArray[np.float32], /) -> vt.Hits:

@@ -75,11 +75,11 @@ def serve(
             "vectrial serve needs starlette and uvicorn: pip install 'vectrial-web[serve]'"
         ) from error
     # Imported here: the charts of pages take a while.
-    from vectrial_web.serve.auth import Access, loopback
+    from vectrial_web.serve.auth import Access, is_loopback
     from vectrial_web.serve.runs import Runs
 
     token = token_of(token_file)
-    local = loopback(host)
+    local = is_loopback(host)
     if not local and token is None:
         raise UserError(
             "other machines could see every run, and no token is set",
@@ -106,18 +106,18 @@ def serve(
     _serve(app, ending, listening)
 
 
-def _serve(app: Any, ending: threading.Event, listening: socket.socket) -> None:
-    """Serve until a signal. ending: set on the signal, so that event streams end."""
+def _serve(app: Any, shutting_down: threading.Event, listening: socket.socket) -> None:
+    """Serve until a signal. shutting_down: set on the signal, so that event streams end."""
     import uvicorn
 
-    from vectrial_web.serve.connections import limited
+    from vectrial_web.serve.connections import server_config
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: Any) -> None:
-            ending.set()
+            shutting_down.set()
             super().handle_exit(sig, frame)
 
-    settings = limited(app)
+    settings = server_config(app)
     try:
         Server(settings).run(sockets=[listening])
     except KeyboardInterrupt:

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from vectrial.document.blocks import Figure, Report, Source, Table
 from vectrial.document.render import html
-from vectrial.document.render.html import Kinds
+from vectrial.document.render.html import DownloadKinds
 from vectrial_web.serve.files import DATA, MEDIA
 
 #: The form that starts a run, and the page of the process that was started last.
@@ -32,7 +32,7 @@ def data_address(run_id: str, name: str) -> str:
 
 
 @dataclass(frozen=True)
-class At:
+class ServedPlace:
     """The address of a document: a `vectrial.document.render.html.PagePlace`.
 
     base: its address. runs: addresses of the runs that its values come from. query: query of
@@ -56,9 +56,9 @@ class At:
         return "/"
 
     @property
-    def kinds(self) -> Kinds:
+    def kinds(self) -> DownloadKinds:
         """All kinds of files, since they are made on demand."""
-        return Kinds()
+        return DownloadKinds()
 
     def link(self, href: str) -> str:
         """An address below the root."""
@@ -97,7 +97,7 @@ class Document:
     None for a page that is always rebuilt."""
 
     report: Report
-    at: At
+    at: ServedPlace
     template: str = "report.html.j2"
     context: dict[str, Any] = field(default_factory=dict)
     key: Hashable | None = None
@@ -138,14 +138,14 @@ def page(document: Document) -> html.HtmlPage:
     )
 
 
-def rendered(
+def document_response(
     document: Document, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """The response that shows a document."""
-    return answer(page(document), status, headers)
+    return page_response(page(document), status, headers)
 
 
-def answer(
+def page_response(
     page: html.HtmlPage, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """The response that shows a page, with the content policy that it needs."""
@@ -155,7 +155,7 @@ def answer(
     )
 
 
-def file(content: bytes, name: str) -> Response:
+def file_response(content: bytes, name: str) -> Response:
     """A file to download. Our file names contain only characters that a header can hold."""
     safe = "".join(c if c.isascii() and (c.isalnum() or c in "-_.") else "-" for c in name)
     headers = {"content-disposition": f'attachment; filename="{safe}"'}

@@ -27,11 +27,18 @@ from vectrial.document.render import html
 from vectrial.model.errors import UserError
 from vectrial.report.build import build
 from vectrial.results import note
-from vectrial.results.database import BeingWritten
-from vectrial.results.foreign import FAULTS, TRACEBACK, fault
+from vectrial.results.database import RunBeingWritten
+from vectrial.results.foreign import FAULTS, TRACEBACK, foreign_value_error
 from vectrial.util import formatting
 from vectrial_web.serve import answers, auth
-from vectrial_web.serve.answers import NEW, At, Document, LruCache, data_address, run_address
+from vectrial_web.serve.answers import (
+    NEW,
+    Document,
+    LruCache,
+    ServedPlace,
+    data_address,
+    run_address,
+)
 from vectrial_web.serve.auth import Access, Guard
 from vectrial_web.serve.changes_chart import changes
 from vectrial_web.serve.files import DATA, figure_file, logs_of, table_file
@@ -52,17 +59,17 @@ _ICON = (
 )
 
 
-def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) -> ASGIApp:
-    """The application. ending: set when it is to stop, so that no page is waited for."""
+def make_app(runs: Runs, access: Access, shutting_down: threading.Event | None = None) -> ASGIApp:
+    """The application. shutting_down: set when it is to stop, so that no page is waited for."""
     start = StartPages(runs, access, Launcher(runs))
     pages = _Pages(runs, access, start)
-    streams = Streams(runs, access, threading.Event() if ending is None else ending)
+    streams = Streams(runs, access, threading.Event() if shutting_down is None else shutting_down)
     routes = [
         Route("/", pages.index),
         Route("/icon.svg", lambda request: Response(_ICON, media_type="image/svg+xml")),
         *auth.login_routes(access, _login),
-        Route("/events", streams.of_all),
-        Route("/runs/{run}/events", streams.of_run),
+        Route("/events", streams.listing_events),
+        Route("/runs/{run}/events", streams.run_events),
         *start.routes(),
         *_document("/compare", pages.compare),
         *_document("/runs/{run}", pages.run),
@@ -72,9 +79,9 @@ def make_app(runs: Runs, access: Access, ending: threading.Event | None = None) 
         Route("/runs/{run}/data/{name}", pages.data),
         Route("/runs/{run}/logs/{name}", pages.log),
     ]  # fmt: skip
-    handlers: dict[Any, Any] = {HTTPException: _refused, UserError: _refused}
+    handlers: dict[Any, Any] = {HTTPException: _refusal_page, UserError: _refusal_page}
     if not os.environ.get(TRACEBACK):
-        handlers |= dict.fromkeys(FAULTS, _not_understood)
+        handlers |= dict.fromkeys(FAULTS, _foreign_content_page)
     return Guard(Starlette(routes=routes, exception_handlers=handlers), access)
 
 
@@ -85,8 +92,8 @@ def _document(path: str, make: Callable[[Request], Document]) -> list[Route]:
     def page(request: Request) -> Response:
         document = make(request)
         if document.key is None:
-            return answers.rendered(document)
-        return answers.answer(drawn.get(document.key, lambda: answers.page(document)))
+            return answers.document_response(document)
+        return answers.page_response(drawn.get(document.key, lambda: answers.page(document)))
 
     def files(
         what: str, of: Callable[[Report], Iterable[Any]], kinds: Mapping[str, Callable[..., bytes]]
@@ -95,7 +102,7 @@ def _document(path: str, make: Callable[[Request], Document]) -> list[Route]:
             name, kind = request.path_params["name"], request.path_params["kind"]
             for one in of(make(request).report):
                 if one.name == name and kind in kinds:
-                    return answers.file(kinds[kind](one, kind), f"{name}.{kind}")
+                    return answers.file_response(kinds[kind](one, kind), f"{name}.{kind}")
             raise HTTPException(404, f"there is no such {what}")
 
         return Route(f"{path}/{what}/{{name}}.{{kind}}", answer)
@@ -108,12 +115,12 @@ def _document(path: str, make: Callable[[Request], Document]) -> list[Route]:
 
 
 def _login(status: int = 200, **context: str) -> Response:
-    return answers.rendered(
-        Document(Report("Token"), At("/login"), "login.html.j2", context), status
+    return answers.document_response(
+        Document(Report("Token"), ServedPlace("/login"), "login.html.j2", context), status
     )
 
 
-def _refused(request: Request, error: Exception) -> Response:
+def _refusal_page(request: Request, error: Exception) -> Response:
     """A page with the reason why something cannot be shown."""
     if isinstance(error, HTTPException):
         status, message = error.status_code, str(error.detail)
@@ -121,12 +128,14 @@ def _refused(request: Request, error: Exception) -> Response:
         status, message = 400, str(error)
     title = "Not found" if status == 404 else "This cannot be shown"
     report = Report(title, message)
-    return answers.rendered(Document(report, At(request.url.path, crumbs=_HOME)), status)
+    return answers.document_response(
+        Document(report, ServedPlace(request.url.path, crumbs=_HOME)), status
+    )
 
 
-def _not_understood(request: Request, error: Exception) -> Response:
+def _foreign_content_page(request: Request, error: Exception) -> Response:
     """A page with the fault of a run whose content is not understood."""
-    return _refused(request, fault(error, request.path_params.get("run", "")))
+    return _refusal_page(request, foreign_value_error(error, request.path_params.get("run", "")))
 
 
 _HOME = (("Runs", "/"),)
@@ -157,33 +166,37 @@ class _Pages:
             "address": run_address, "began": _began, "plural": formatting.plural,
             "asks": self._access.token is not None, "new": NEW, "version": version_of(every),
         }  # fmt: skip
-        return answers.rendered(Document(report, At("/"), "index.html.j2", context))
+        return answers.document_response(
+            Document(report, ServedPlace("/"), "index.html.j2", context)
+        )
 
     def run(self, request: Request) -> Document:
         """A run's report, or its progress."""
-        run = self._found(request)
+        run = self._find_run(request)
         address = run_address(run.id)
         if run.state == "running":
-            return _under_way(run, self._start.stop_form(request, run))
+            return _running_page(run, self._start.stop_form(request, run))
         try:
             report, interrupted = self._report(run), not self._data(run).run.get("finished_at")
-        except BeingWritten:
-            return _under_way(run, None)  # its last words are said before its database is closed
+        except RunBeingWritten:
+            return _running_page(run, None)  # its last words are said before its database is closed
         links = (
             ("All trials", f"{address}/trials"),
             ("Compare", f"/compare?a={run.id}"),
             *((("Continue", f"{address}/continue"),) if interrupted else ()),
             *((name, data_address(run.id, name)) for name in _OFFERED),
         )
-        return Document(report, At(address, (address,), _HOME, links), key=(run.id, run.changed))
+        return Document(
+            report, ServedPlace(address, (address,), _HOME, links), key=(run.id, run.changed)
+        )
 
     def trials(self, request: Request) -> Document:
         """Every trial of a run."""
-        run = self._found(request)
+        run = self._find_run(request)
         chosen = {key: request.query_params.get(key, "") for key in _TRIAL_FILTERS}
         key = (run.id, run.changed, request.url.query)
         report, choices = self._trials.get(key, lambda: trials_report(run.folder, chosen))
-        at = At(
+        at = ServedPlace(
             f"{run_address(run.id)}/trials", (run_address(run.id),), (*_HOME, _crumb(run)),
             query=request.url.query,
         )  # fmt: skip
@@ -192,7 +205,7 @@ class _Pages:
 
     def trial(self, request: Request) -> Document:
         """One trial."""
-        run, number = self._found(request), _number(request.path_params["trial"])
+        run, number = self._find_run(request), _number(request.path_params["trial"])
         found = trial_report(run.folder, number)
         if found is None:
             raise HTTPException(404, "the run has no such trial")
@@ -200,11 +213,13 @@ class _Pages:
         address = run_address(run.id)
         crumbs = (*_HOME, _crumb(run), ("Trials", f"{address}/trials"))
         links = tuple((name, data_address(run.id, name)) for name in logs)
-        return Document(report, At(f"{address}/trials/{number}", (address,), crumbs, links))
+        return Document(
+            report, ServedPlace(f"{address}/trials/{number}", (address,), crumbs, links)
+        )
 
     def values(self, request: Request) -> Document:
         """The values from which a figure was made."""
-        run = self._found(request)
+        run = self._find_run(request)
         phases = [_number(one) for one in request.query_params.get("phases", "").split(",")]
         metric = request.query_params.get("metric", "")
         recall = _shares(request.query_params.get("recall", ""), "recall")
@@ -212,28 +227,30 @@ class _Pages:
         if report is None:
             raise HTTPException(404, "nothing was measured under these names")
         address = run_address(run.id)
-        at = At(f"{address}/values", (address,), (*_HOME, _crumb(run)), query=request.url.query)
+        at = ServedPlace(
+            f"{address}/values", (address,), (*_HOME, _crumb(run)), query=request.url.query
+        )
         return Document(report, at)
 
     def data(self, request: Request) -> Response:
         """A file of measurements."""
-        run, name = self._found(request), request.path_params["name"]
+        run, name = self._find_run(request), request.path_params["name"]
         if name not in DATA:
             raise HTTPException(404, f"there is no such file; there are {', '.join(DATA)}")
         try:
-            return answers.file(DATA[name](run.folder), name)
+            return answers.file_response(DATA[name](run.folder), name)
         except FileNotFoundError:
             raise HTTPException(404, f"the run holds no {name}") from None
 
     def log(self, request: Request) -> Response:
         """A log of a run."""
-        run, name = self._found(request), request.path_params["name"]
+        run, name = self._find_run(request), request.path_params["name"]
         log = logs_of(run.folder).get(name)
         if log is None:
             raise HTTPException(404, "the run has no such log")
-        return answers.file(log.read_bytes(), name)
+        return answers.file_response(log.read_bytes(), name)
 
-    def _found(self, request: Request) -> ListedRun:
+    def _find_run(self, request: Request) -> ListedRun:
         run = self._runs.get(request.path_params["run"])
         if run is None:
             raise HTTPException(404, "there is no such run")
@@ -250,19 +267,19 @@ class _Pages:
             "metrics": form.get("metric") or " ".join(DEFAULT_METRICS), "began": _began,
             "threshold": form.get("threshold") or "5", "recall": form.get("recall", ""),
         }  # fmt: skip
-        at = At("/compare", crumbs=_HOME, query=request.url.query)
+        at = ServedPlace("/compare", crumbs=_HOME, query=request.url.query)
         if not (a and b):
             about = "Two runs, store by store; or two stores, of one run or of two."
             report = Report("Compare", about)
         else:
             try:
-                report, runs = self._compared(a, b, context)
+                report, runs = self._comparison(a, b, context)
                 at = replace(at, runs=runs)
             except UserError as error:
                 report = Report("Compare", str(error))
         return Document(report, at, "compare.html.j2", context)
 
-    def _compared(
+    def _comparison(
         self, a: str, b: str, parameters: dict[str, Any]
     ) -> tuple[Report, tuple[str, str]]:
         sides = []
@@ -289,40 +306,40 @@ class _Pages:
         return self._loaded.get((run.id, run.changed), lambda: load(run.folder))
 
 
-def _shares(given: str, name: str, unit: float = 1.0) -> tuple[float, ...]:
+def _shares(text: str, name: str, unit: float = 1.0) -> tuple[float, ...]:
     """Numbers from a form, which must be from 0 to 1 when multiplied by `unit`."""
     try:
-        found = tuple(float(one) * unit for one in given.replace(",", " ").split())
+        found = tuple(float(one) * unit for one in text.replace(",", " ").split())
     except ValueError:
         found = (-1.0,)
     if not all(0 <= one <= 1 for one in found):
-        raise UserError(f"'{given}' is not a {name}", remedy="write 5" if unit < 1 else "write 0.9")
+        raise UserError(f"'{text}' is not a {name}", remedy="write 5" if unit < 1 else "write 0.9")
     return found
 
 
-def _threshold(given: str) -> float:
+def _threshold(text: str) -> float:
     """A number in percent from a form, as a share."""
     name = "threshold in percent"
-    found = _shares(given, name, 0.01)
+    found = _shares(text, name, 0.01)
     if len(found) != 1:
-        raise UserError(f"'{given}' is not a {name}", remedy="write 5")
+        raise UserError(f"'{text}' is not a {name}", remedy="write 5")
     return found[0]
 
 
-def _under_way(run: ListedRun, stop: Mapping[str, str] | None) -> Document:
+def _running_page(run: ListedRun, stop: Mapping[str, str] | None) -> Document:
     """The page of a run under way. stop: the fields of the form that stops it."""
     address = run_address(run.id)
     about = "" if run.status else run.why
     report = Report(run.title, about, (("Run", run.name),), note=note.read(run.folder))
     context = {"status": run.status, "events": f"{address}/events", "stop": stop}
-    return Document(report, At(address, (address,), _HOME), "live.html.j2", context)
+    return Document(report, ServedPlace(address, (address,), _HOME), "live.html.j2", context)
 
 
 def _crumb(run: ListedRun) -> tuple[str, str]:
     return run.title, run_address(run.id)
 
 
-#: What is offered beside a run's title.
+#: Links beside a run's title.
 _OFFERED = ("measurements.csv", "measurements.parquet", "measurements.jsonl", "suite.toml")
 _TRIAL_FILTERS = ("store", "experiment", "dataset", "status")
 _FILTERS: dict[str, Callable[[ListedRun], tuple[str, ...]]] = {
@@ -345,9 +362,9 @@ def _matches(run: ListedRun, parameters: dict[str, str]) -> bool:
     )
 
 
-def _number(given: str) -> int:
+def _number(text: str) -> int:
     """A number from an address; 0 for any other text."""
-    return int(given) if given.isascii() and given.isdigit() and len(given) < 10 else 0
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 
 def _began(run: ListedRun) -> str:

@@ -1,8 +1,8 @@
 """Access to every page: host names, the token, forms and sessions, and the headers of every answer.
 
-A page on this machine can be asked for by any page that a browser has open. A foreign name that
-leads here (DNS rebinding) is refused by the Host header; a foreign page cannot read or frame
-an answer because of its headers; and where a token is set, nothing is shown without it.
+Any page that is open in a browser can request a page of this machine. A foreign name that leads
+here (DNS rebinding) is refused by the Host header; a foreign page cannot read or frame an answer
+because of its headers; and where a token is set, nothing is shown without it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ COOKIE = "vectrial-session"
 SESSION_S = 12 * 3600
 #: Wrong tokens a minute before nobody is heard.
 _TRIES = 10
-#: What is shown to whoever has not said the token.
+#: Paths that are shown without the token.
 _OPEN = ("/login", "/icon.svg")
 
 #: On every answer; a page brings a policy of its own, which names its style and its script.
@@ -45,7 +45,7 @@ HEADERS = {
 }
 
 
-def loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
     """True for an address that only this machine can reach."""
     try:
         return ipaddress.ip_address(host).is_loopback
@@ -68,7 +68,7 @@ class Access:
     _form_key: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     _wrong: deque[float] = field(default_factory=lambda: deque(maxlen=_TRIES), repr=False)
 
-    def host_is_ours(self, host: str) -> bool:
+    def is_own_host(self, host: str) -> bool:
         """True for a host (and port) that is ours. Any literal address is accepted if other
         machines may connect, since DNS rebinding needs a name."""
         name = _without_port(host).lower()
@@ -80,15 +80,15 @@ class Access:
             return False
         return address.is_loopback or not self.local
 
-    def token_is_right(self, given: str) -> bool:
+    def is_right_token(self, token: str) -> bool:
         """True if the token is right, in a time that does not reveal how much of it is right."""
-        return self.token is not None and hmac.compare_digest(_hash(given), _hash(self.token))
+        return self.token is not None and hmac.compare_digest(_hash(token), _hash(self.token))
 
-    def enough_wrong(self) -> bool:
+    def has_too_many_failures(self) -> bool:
         """True if too many wrong tokens were tried in the last minute."""
         return len(self._wrong) == _TRIES and time.monotonic() - self._wrong[0] < 60
 
-    def was_wrong(self) -> None:
+    def record_failure(self) -> None:
         """Record that a wrong token was tried."""
         self._wrong.append(time.monotonic())
 
@@ -105,10 +105,12 @@ class Access:
         """End a session."""
         self._sessions.pop(_hash(session), None)
 
-    def from_this_machine(self, headers: Headers) -> bool:
+    def is_local_request(self, headers: Headers) -> bool:
         """True if only this machine can connect, and did so by a name that only it has: a proxy
         that others reach uses another name."""
-        return self.local and loopback(_without_port(headers.get("host", "")).lower().strip("[]"))
+        return self.local and is_loopback(
+            _without_port(headers.get("host", "")).lower().strip("[]")
+        )
 
     def form_token(self, headers: Headers) -> str:
         """The token of a session's forms, which another site can neither read nor guess. If no
@@ -116,9 +118,9 @@ class Access:
         session = cookie_parser(headers.get("cookie", "")).get(COOKIE, "") if self.token else ""
         return hmac.new(self._form_key, _hash(session), hashlib.sha256).hexdigest()
 
-    def form_is_ours(self, headers: Headers, given: str) -> bool:
+    def has_form_token(self, headers: Headers, token: str) -> bool:
         """True for a form with the token of its session."""
-        return hmac.compare_digest(_hash(given), _hash(self.form_token(headers)))
+        return hmac.compare_digest(_hash(token), _hash(self.form_token(headers)))
 
     def admits(self, headers: Headers) -> bool:
         """True for a request with a session, or with the token itself."""
@@ -128,11 +130,11 @@ class Access:
         if self._sessions.get(_hash(session), 0.0) > time.monotonic():
             return True
         kind, _, bearer = headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer" or self.enough_wrong():
+        if kind.lower() != "bearer" or self.has_too_many_failures():
             return False
-        if self.token_is_right(bearer.strip()):
+        if self.is_right_token(bearer.strip()):
             return True
-        self.was_wrong()
+        self.record_failure()
         return False
 
 
@@ -163,7 +165,7 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        if not self._access.host_is_ours(headers.get("host", "")):
+        if not self._access.is_own_host(headers.get("host", "")):
             message = "This host name is not served here. vectrial serve --name NAME adds one.\n"
             return PlainTextResponse(message, status_code=421)
         if scope["path"] in _OPEN or self._access.admits(headers):
@@ -177,7 +179,7 @@ class Guard:
         return PlainTextResponse(message, status_code=401, headers={"www-authenticate": "Bearer"})
 
 
-def place_within(place: str) -> str:
+def safe_path(place: str) -> str:
     """A safe path on this site to continue to, whatever was requested: never another host."""
     plain = place.isascii() and place.isprintable() and "\\" not in place
     return place if plain and place.startswith("/") and not place.startswith("//") else "/"
@@ -230,7 +232,7 @@ def login_routes(access: Access, page: Callable[..., Response]) -> list[Route]:
     `after`."""
 
     def form(request: Request) -> Response:
-        after = place_within(request.query_params.get("next", "/"))
+        after = safe_path(request.query_params.get("next", "/"))
         if access.token is None:
             return RedirectResponse(after, status_code=303)
         return page(wrong="", after=after)
@@ -241,11 +243,11 @@ def login_routes(access: Access, page: Callable[..., Response]) -> list[Route]:
         sent = {
             name: values[0] for name, values in (await form_fields(request, _LOGIN_BYTES)).items()
         }
-        after = place_within(sent.get("next", "/"))
-        if access.enough_wrong():
+        after = safe_path(sent.get("next", "/"))
+        if access.has_too_many_failures():
             return page(429, wrong="Too many wrong tokens: wait a minute.", after=after)
-        if not access.token_is_right(sent.get("token", "")):
-            access.was_wrong()
+        if not access.is_right_token(sent.get("token", "")):
+            access.record_failure()
             return page(403, wrong="That is not the token.", after=after)
         answer = RedirectResponse(after, status_code=303)
         answer.set_cookie(

@@ -5,10 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vectrial.compare.document import figures, metric_name, place
+from vectrial.compare.document import figures, metric_name, place_text
 from vectrial.compare.judge import Verdict
 from vectrial.document.blocks import Figure
-from vectrial.document.charts.theme import beside_names, chart_of, described, finished, ink, legend
+from vectrial.document.charts.theme import (
+    chart_of,
+    description,
+    finish_chart,
+    ink,
+    legend,
+    plot_width,
+)
 from vectrial.document.charts.vegalite import Settings, channel, layer
 from vectrial.stats.verdict import VerdictKind
 from vectrial.util import formatting
@@ -26,10 +33,10 @@ _DRAWN = (0.1, 10.0)
 def changes(name: str, title: str, verdicts: Sequence[Verdict]) -> Figure:
     """Figure of the ratio of B to A for every verdict, with its interval, and a line at no
     change."""
-    rows = [_drawn(verdict) for verdict in verdicts]
+    rows = [_chart_row(verdict) for verdict in verdicts]
     kinds = [kind for kind in _INKS if any(row["kind"] == str(kind) for row in rows)]
 
-    def spec(width: int, wanted: bool) -> Mapping[str, Any]:
+    def spec(width: int, with_legend: bool) -> Mapping[str, Any]:
         scale = Settings(domain=[str(k) for k in kinds], range=[ink(_INKS[k]) for k in kinds])
         order = [row["what"] for row in rows]
         label = "(datum.value >= 1 ? '+' : '') + format((datum.value - 1) * 100, ',.3~r') + ' %'"
@@ -37,9 +44,7 @@ def changes(name: str, title: str, verdicts: Sequence[Verdict]) -> Figure:
             "ratio:Q", title="change from A to B", scale=Settings(type="log", nice=False),
             axis=Settings(labelExpr=label, tickCount=5 if width >= 480 else 3),
         )  # fmt: skip
-        colour = channel(
-            "kind:N", scale=scale, legend=legend(True, beside_names(width), len(kinds))
-        )
+        colour = channel("kind:N", scale=scale, legend=legend(True, plot_width(width), len(kinds)))
         base = chart_of(rows).encode(y=channel("what:N", title=None, sort=order), color=colour)
         none = chart_of([{"one": 1}]).mark("rule", color=ink("axis"), aria=False).encode(x="one:Q")
         chart = layer(
@@ -51,7 +56,7 @@ def changes(name: str, title: str, verdicts: Sequence[Verdict]) -> Figure:
                 x=ratio, description="description:N"
             ),
         )  # fmt: skip
-        return finished(chart, beside_names(width), max(60, 24 * len(rows)))
+        return finish_chart(chart, plot_width(width), max(60, 24 * len(rows)))
 
     clipped = any(row["clipped"] for row in rows)
     return Figure(
@@ -66,7 +71,7 @@ def changes(name: str, title: str, verdicts: Sequence[Verdict]) -> Figure:
     )
 
 
-def _drawn(verdict: Verdict) -> dict[str, Any]:
+def _chart_row(verdict: Verdict) -> dict[str, Any]:
     effect = verdict.effect
     assert effect is not None
 
@@ -75,12 +80,12 @@ def _drawn(verdict: Verdict) -> dict[str, Any]:
 
     a, b, change = figures(verdict)
     # What tells one from the next comes first: long names are cut at their end.
-    what = " · ".join([metric_name(verdict), *reversed(place(verdict).split(" · "))])
+    what = " · ".join([metric_name(verdict), *reversed(place_text(verdict).split(" · "))])
     ends = (effect.low, effect.high)
     return {
         "what": what, "kind": str(verdict.kind), "ratio": within(effect.ratio),
         "low": within(effect.low), "high": within(effect.high),
         "clipped": any(within(end) != end for end in ends),
-        "description": described((what, ""), ("A", a), ("B", b), ("change", change),
+        "description": description((what, ""), ("A", a), ("B", b), ("change", change),
                                  ("verdict", str(verdict.kind)), ("", verdict.reason)),
     }  # fmt: skip

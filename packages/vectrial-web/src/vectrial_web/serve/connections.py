@@ -19,7 +19,7 @@ REQUEST_S = 10.0
 HEADER_BYTES = 64 << 10
 
 
-def limited(
+def server_config(
     app: ASGIApp,
     *,
     most: int = MOST,
@@ -49,7 +49,7 @@ class _Connection(H11Protocol):
     """A connection that is closed if its request does not arrive in time, or if there are too many
     connections and it has been without a request for the longest time."""
 
-    #: Those whose request has not arrived, the oldest first.
+    #: Connections whose request has not arrived, the oldest first.
     waiting: ClassVar[dict[_Connection, None]]
     most: ClassVar[int]
     request_s: ClassVar[float]
@@ -61,21 +61,21 @@ class _Connection(H11Protocol):
             oldest = next(iter(self.waiting), self)
             oldest.give_up()
         if self in self.connections:
-            self._wait()
+            self._start_timeout()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete and not cycle.more_body:
-            self._waited()
+            self._cancel_timeout()
 
     def on_response_complete(self) -> None:
-        self._waited()
-        self._wait()
+        self._cancel_timeout()
+        self._start_timeout()
         super().on_response_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._waited()
+        self._cancel_timeout()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
@@ -91,15 +91,15 @@ class _Connection(H11Protocol):
 
     def give_up(self) -> None:
         """Close the connection at once, without waiting for unsent data."""
-        self._waited()
+        self._cancel_timeout()
         self.connections.discard(self)
         self.transport.abort()
 
-    def _wait(self) -> None:
+    def _start_timeout(self) -> None:
         self.waiting[self] = None
         self._timer = self.loop.call_later(self.request_s, self.give_up)
 
-    def _waited(self) -> None:
+    def _cancel_timeout(self) -> None:
         self.waiting.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vectrial.document.blocks import Figure, Table, footnoted
+from vectrial.document.blocks import Figure, Table, footnotes
 from vectrial.document.render import draw, export
 from vectrial.model.results_schema import EXPORT_KEYS
 from vectrial.results.folder import is_own
@@ -34,7 +34,7 @@ MEDIA = {
 
 def figure_file(figure: Figure, kind: str) -> bytes:
     """A figure as 'svg' or 'png', with title and legend."""
-    drawn = draw.alone(figure)
+    drawn = draw.standalone_svg(figure)
     return draw.png(drawn) if kind == "png" else drawn.encode("utf-8")
 
 
@@ -51,7 +51,7 @@ def table_file(table: Table, kind: str) -> bytes:
 
 
 def _json(table: Table, header: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:
-    notes = dict.fromkeys((*footnoted(table)[1], *table.notes))
+    notes = dict.fromkeys((*footnotes(table)[1], *table.notes))
     objects = [dict(zip(header, row, strict=True)) for row in rows]
     content = {"title": table.title, "notes": list(notes), "rows": objects}
     return json.dumps(content, ensure_ascii=False, default=str).encode("utf-8")

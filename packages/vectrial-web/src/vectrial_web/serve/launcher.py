@@ -37,11 +37,12 @@ from vectrial_web.serve.runs import ListedRun, Runs
 _LINES = 60
 
 
-class Started(BaseModel):
+class StartedProcess(BaseModel):
     """A process that a page started.
 
-    pid, created: of the process; created: seconds since 1970, which tells it from a later process
-        with the same pid. root: the folder served. log: its output. says: what it does.
+    pid, created: id and start of the process; created: seconds since 1970, which tells it from a
+        later process with the same pid. root: the folder served. log: its output. says: what it
+        does.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -71,7 +72,7 @@ class RunUnderWay(UserError):
 
     def __init__(self, busy: OngoingRun) -> None:
         super().__init__(f"{busy.what}: a second one would disturb its measurements")
-        self.busy = busy
+        self.ongoing_run = busy
 
 
 class Launcher:
@@ -84,7 +85,7 @@ class Launcher:
         self._child: subprocess.Popen[bytes] | None = None
 
     @property
-    def off(self) -> str:
+    def why_off(self) -> str:
         """Why no run can be started in the folder served; empty if one can."""
         if is_own(self._runs.root, self._runs.root / DATABASE):
             return "The folder served is one run. Serve the folder that runs are made in."
@@ -100,7 +101,7 @@ class Launcher:
             RunUnderWay: another run is under way.
             UserError: the files cannot be written.
         """
-        with self._alone():
+        with self._exclusive_start():
             base = new_folder(self._runs.root, suite)
             path, log = (base.with_name(f"{base.name}.{kind}") for kind in ("toml", "log"))
             with _private(path, "xb") as file:
@@ -117,7 +118,7 @@ class Launcher:
         """
         if not is_own(run.folder, run.folder / RESOLVED):
             raise UserError(f"the run holds no {RESOLVED}, so it cannot be continued")
-        with self._alone():
+        with self._exclusive_start():
             log = run.folder.with_name(f"{run.folder.name}.log")
             arguments = ("run", "--resume", str(run.folder))
             self._launch(arguments, log, f"vectrial run --resume {run.name}")
@@ -133,28 +134,28 @@ class Launcher:
                 # What is checked is what gets the signal: a descriptor stays with its process.
                 process = os.pidfd_open(started.pid)
                 opened.callback(os.close, process)
-                if not self.alive(started):
+                if not self.is_alive(started):
                     return False
                 signal.pidfd_send_signal(process, signal.SIGINT)
             except ProcessLookupError:
                 return False
         return True
 
-    def started(self) -> Started | None:
+    def started(self) -> StartedProcess | None:
         """The process that was started last, which may have ended."""
         try:
-            return Started.model_validate_json(self._note.read_bytes())
+            return StartedProcess.model_validate_json(self._note.read_bytes())
         except (OSError, ValidationError):
             return None
 
-    def alive(self, started: Started) -> bool:
+    def is_alive(self, started: StartedProcess) -> bool:
         """True while the process runs."""
         child = self._child
         if child is not None and child.pid == started.pid and child.poll() is not None:
             return False
         return same_process(started.pid, started.created) is not None
 
-    def run_of(self, started: Started) -> ListedRun | None:
+    def run_of(self, started: StartedProcess) -> ListedRun | None:
         """The run that the process measures or measured; None before the run has begun, or if it is
         in another folder."""
         for run in self._runs.listing():
@@ -163,17 +164,17 @@ class Launcher:
                 return run
         return None
 
-    def stoppable(self, run: ListedRun) -> Started | None:
+    def stoppable_process(self, run: ListedRun) -> StartedProcess | None:
         """The process of a run under way, if a page started it."""
         started = self.started()
         if started is None or run.status is None or run.status.pid != started.pid:
             return None
-        return started if self.alive(started) else None
+        return started if self.is_alive(started) else None
 
-    def busy(self) -> OngoingRun | None:
+    def ongoing_run(self) -> OngoingRun | None:
         """The run under way, if there is one: started by a page, or in the folder served."""
         started = self.started()
-        if started is not None and self.alive(started):
+        if started is not None and self.is_alive(started):
             if started.root == self._runs.root:
                 return OngoingRun(f"A run is under way ({started.says})", STARTED)
             return OngoingRun(f"A run is under way in {started.root} ({started.says})")
@@ -182,22 +183,23 @@ class Launcher:
                 return OngoingRun(f"A run is under way ({run.name})", run_address(run.id))
         return None
 
-    def tail(self, started: Started) -> str:
+    def tail(self, started: StartedProcess) -> str:
         """The last lines that the process printed."""
         try:
             return tail(started.log, _LINES)
         except OSError:
             return ""
 
-    def end(self, started: Started) -> str:
-        """How the process ended; empty if it still runs, or if another process started it."""
+    def end(self, started: StartedProcess) -> str:
+        """Description of how the process ended; empty if it still runs, or if another process
+        started it."""
         child = self._child
         code = None if child is None or child.pid != started.pid else child.poll()
         if code is None:
             return ""
         return f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
 
-    def _alone(self) -> ExitStack:
+    def _exclusive_start(self) -> ExitStack:
         """Hold the exclusive right to start a run, among all pages and `vectrial serve` processes.
 
         Raises:
@@ -207,7 +209,7 @@ class Launcher:
             held.enter_context(self._lock)
             self._folder.mkdir(parents=True, exist_ok=True)
             held.enter_context(file_lock(self._folder / "start.lock", "a run", lambda line: None))
-            if (busy := self.busy()) is not None:
+            if (busy := self.ongoing_run()) is not None:
                 raise RunUnderWay(busy)
             return held.pop_all()
 
@@ -224,7 +226,9 @@ class Launcher:
             )
         self._child = child
         created = psutil.Process(child.pid).create_time()  # it is there until it is waited for
-        started = Started(pid=child.pid, created=created, root=self._runs.root, log=log, says=says)
+        started = StartedProcess(
+            pid=child.pid, created=created, root=self._runs.root, log=log, says=says
+        )
         replace_text(self._note, started.model_dump_json())
 
     @property

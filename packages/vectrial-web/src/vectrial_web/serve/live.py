@@ -23,22 +23,22 @@ _MOST = 32
 _RUN_S, _ALL_S = 1.0, 3.0
 #: Seconds without news after which a sign of life is sent.
 _BEAT_S = 15.0
-#: What a page is told that is one too many: a refusal it would take for good, this it asks again.
+#: Answer to a page that is one too many; it asks again, which it would not after a refusal.
 _FULL = "retry: 30000\nevent: full\ndata: {}\n\n"
 
 
 class Streams:
     """The event streams."""
 
-    def __init__(self, runs: Runs, access: Access, ending: threading.Event) -> None:
-        self._runs, self._access, self._ending, self._open = runs, access, ending, 0
+    def __init__(self, runs: Runs, access: Access, shutting_down: threading.Event) -> None:
+        self._runs, self._access, self._ending, self._open = runs, access, shutting_down, 0
 
-    async def _goes_on(self, request: Request) -> bool:
+    async def _is_watching(self, request: Request) -> bool:
         """True while the client is connected and may still see it: a session ends."""
         admitted = self._access.admits(request.headers)
         return admitted and not self._ending.is_set() and not await request.is_disconnected()
 
-    async def of_all(self, request: Request) -> Response:
+    async def listing_events(self, request: Request) -> Response:
         """`changed` whenever the list is another than `known`, the `version_of` that the page was
         made of."""
 
@@ -48,7 +48,7 @@ class Streams:
         known = ("changed", request.query_params.get("known", ""))
         return self._stream(request, look, _ALL_S, known)
 
-    async def of_run(self, request: Request) -> Response:
+    async def run_events(self, request: Request) -> Response:
         """`status`, the run's status as JSON, whenever it changes; `ended` when it is over."""
         name = request.path_params["run"]
         if await run_in_threadpool(self._runs.get, name) is None:
@@ -65,11 +65,12 @@ class Streams:
     def _stream(
         self,
         request: Request,
-        look: Callable[[], tuple[str, str]],
+        read_event: Callable[[], tuple[str, str]],
         every_s: float,
         known: tuple[str, str] | None,
     ) -> Response:
-        """A stream of the events that `look` finds. known: the event that the page already has."""
+        """A stream of the events that `read_event` finds. known: the event that the page already
+        has."""
         if self._open >= _MOST:
             return Response(_FULL, media_type="text/event-stream")
 
@@ -78,8 +79,8 @@ class Streams:
             try:
                 last, said = known, time.monotonic()
                 yield "retry: 3000\n\n"
-                while await self._goes_on(request):
-                    found = await run_in_threadpool(look)
+                while await self._is_watching(request):
+                    found = await run_in_threadpool(read_event)
                     now = time.monotonic()
                     if found != last:
                         last, said = found, now

@@ -21,7 +21,7 @@ from vectrial.run import exposure
 from vectrial.run.plan_summary import PlanSummary, summarize
 from vectrial.run.prepare import check_machine, plan_of, shape_of, toml_of
 from vectrial.stores import registry
-from vectrial.suite import shipped
+from vectrial.suite import builtin
 from vectrial.suite.model import DatasetRef, Suite, faults_of, parse_suite, suite_text
 from vectrial.telemetry.load import slowdown
 from vectrial.util.suggest import suggestion
@@ -53,7 +53,7 @@ def suites(root: Path) -> dict[str, Path]:
     then the shipped ones. Links that lead out of their folder are left out."""
     own = [path for path in root.glob("*.toml") if is_own(root, path)]
     own.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    with_vectrial = {f"suites/{path.name}": path for path in shipped.files().values()}
+    with_vectrial = {f"suites/{path.name}": path for path in builtin.files().values()}
     return {path.name: path for path in own} | with_vectrial
 
 
@@ -101,12 +101,12 @@ def datasets() -> dict[str, str]:
     return found
 
 
-#: Where a fault is, in the messages of plans: an entry of the suite.
+#: Place of a fault in the messages of plans: an entry of the suite.
 _ENTRY = re.compile(r"\b(datasets|stores|experiments)\[\d+\]")
 
 
 @dataclass(frozen=True)
-class Filled:
+class FormInput:
     """A form as it was filled in.
 
     kind: "file" for a suite file, or "parts" for a suite made from parts. suite: name of the file.
@@ -125,11 +125,11 @@ class Filled:
     seen: str = ""
 
     @classmethod
-    def of(cls, sent: Mapping[str, Sequence[str]]) -> Filled:
+    def of(cls, values: Mapping[str, Sequence[str]]) -> FormInput:
         """The form from the values of its fields."""
 
         def one(name: str) -> str:
-            return next(iter(sent.get(name, ())), "").strip()
+            return next(iter(values.get(name, ())), "").strip()
 
         prefix = "index-"
         return cls(
@@ -139,9 +139,11 @@ class Filled:
             dataset=one("dataset"),
             rows=one("rows"),
             repeats=one("repeats"),
-            stores=tuple(dict.fromkeys(sent.get("store", ()))),
-            indexes={key.removeprefix(prefix): one(key) for key in sent if key.startswith(prefix)},
-            experiments=tuple(dict.fromkeys(sent.get("experiment", ()))),
+            stores=tuple(dict.fromkeys(values.get("store", ()))),
+            indexes={
+                key.removeprefix(prefix): one(key) for key in values if key.startswith(prefix)
+            },
+            experiments=tuple(dict.fromkeys(values.get("experiment", ()))),
             seen=one("seen"),
         )
 
@@ -166,7 +168,7 @@ class FormFaults(Exception):
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedForm:
     """The suite of a form and its plan. text: text of the suite's file. notes: sentences to read
     before the start. fault: why this machine cannot measure it; empty if it can."""
 
@@ -182,17 +184,17 @@ class Planned:
         return hashlib.sha256(self.text.encode("utf-8")).hexdigest()
 
 
-def planned(filled: Filled, root: Path) -> Planned:
+def plan_form(form: FormInput, root: Path) -> PlannedForm:
     """The plan of a form on this machine. root: the folder served.
 
     Raises:
         FormFaults: it makes no suite, or no plan; messages by field.
     """
-    from_file = filled.kind == "file"
-    suite, text = _of_file(filled, root) if from_file else _of_parts(filled)
+    from_file = form.kind == "file"
+    suite, text = _suite_of_file(form, root) if from_file else _suite_of_parts(form)
     try:
-        plan = plan_of(suite, filled.suite if from_file else "suite")
-        found = on_this_machine(suite, text, plan)
+        plan = plan_of(suite, form.suite if from_file else "suite")
+        found = with_machine_notes(suite, text, plan)
     except VectrialError as error:
         if from_file:
             raise FormFaults({"suite": str(error)}) from error
@@ -204,7 +206,7 @@ def planned(filled: Filled, root: Path) -> Planned:
     return found
 
 
-def on_this_machine(suite: Suite, text: str, plan: Plan) -> Planned:
+def with_machine_notes(suite: Suite, text: str, plan: Plan) -> PlannedForm:
     """A plan with the notes to read before it is started here.
 
     Raises:
@@ -216,7 +218,7 @@ def on_this_machine(suite: Suite, text: str, plan: Plan) -> Planned:
         exposure.check(plan.servers, notes.append, allow_exposed=False)
     except UserError as error:
         fault = str(error)
-    return Planned(suite, text, summarize(plan, slowdown()), tuple(notes), fault)
+    return PlannedForm(suite, text, summarize(plan, slowdown()), tuple(notes), fault)
 
 
 def _downloads(plan: Plan) -> Iterator[str]:
@@ -227,32 +229,32 @@ def _downloads(plan: Plan) -> Iterator[str]:
             yield f"The dataset {name} is not in the library: {size_mb:,.0f} MB are fetched first."
 
 
-def _of_file(filled: Filled, root: Path) -> tuple[Suite, str]:
-    path = suites(root).get(filled.suite)
+def _suite_of_file(form: FormInput, root: Path) -> tuple[Suite, str]:
+    path = suites(root).get(form.suite)
     if path is None:
         raise FormFaults({"suite": "there is no such suite file; choose one of the list"})
     try:
         text = suite_text(path)
-        suite = parse_suite(text, filled.suite)
+        suite = parse_suite(text, form.suite)
     except UserError as error:
         raise FormFaults({"suite": str(error)}) from error
-    if not filled.repeats:
+    if not form.repeats:
         return suite, text
-    plain = {**suite.model_dump(), "repeats": _number(filled.repeats)}
+    plain = {**suite.model_dump(), "repeats": _number(form.repeats)}
     for _, message in faults_of(Suite, plain):
         raise FormFaults({"repeats": message})
     changed = Suite.model_validate(plain)
     return (suite, text) if changed == suite else (changed, toml_of(changed))
 
 
-def _of_parts(filled: Filled) -> tuple[Suite, str]:
-    dataset_entry = {"name": filled.dataset, **_number_field("rows", filled.rows)}
-    contenders = [_contender(name, filled.indexes.get(name)) for name in filled.stores]
+def _suite_of_parts(form: FormInput) -> tuple[Suite, str]:
+    dataset_entry = {"name": form.dataset, **_number_field("rows", form.rows)}
+    contenders = [_contender(name, form.indexes.get(name)) for name in form.stores]
     plain: dict[str, Any] = {
-        **plain_suite(filled.name, dataset_entry, contenders, _experiments(filled)),
-        **_number_field("repeats", filled.repeats),
+        **plain_suite(form.name, dataset_entry, contenders, _experiments(form)),
+        **_number_field("repeats", form.repeats),
     }
-    needed = (("store", filled.stores), ("experiment", filled.experiments))
+    needed = (("store", form.stores), ("experiment", form.experiments))
     faults = {name: f"choose at least one {name}" for name, chosen in needed if not chosen}
     for path, message in faults_of(Suite, plain):
         faults.setdefault(_field_at(path), message)
@@ -285,12 +287,12 @@ def _contender(name: str, index: str | None) -> Contender:
     return Contender(store, chosen)
 
 
-def _experiments(filled: Filled) -> Sequence[str]:
-    for name in filled.experiments:
+def _experiments(form: FormInput) -> Sequence[str]:
+    for name in form.experiments:
         if name not in EXPERIMENTS:
             near = suggestion(name, EXPERIMENTS)
             raise FormFaults({"experiment": f"'{name}' is not an experiment ({near})"})
-    return filled.experiments
+    return form.experiments
 
 
 def _number_field(name: str, text: str) -> dict[str, object]:

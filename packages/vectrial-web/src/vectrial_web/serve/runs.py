@@ -22,16 +22,16 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from vectrial.model.errors import UserError
 from vectrial.results import note
-from vectrial.results.database import DATABASE, BeingWritten
+from vectrial.results.database import DATABASE, RunBeingWritten
 from vectrial.results.folder import is_own
-from vectrial.results.foreign import understood
+from vectrial.results.foreign import foreign_value_errors
 from vectrial.results.progress import Status, read_status
-from vectrial.results.reader import RunReader, TookTooLong
+from vectrial.results.reader import ReadTimeLimit, RunReader
 from vectrial.util.paths import home
 
 #: Folders between the root and a run.
 _DEPTH = 3
-#: What a run's folder holds that is no run.
+#: Folders in a run's folder that hold no run.
 _NOT_RUNS = ("work", "logs", "report")
 #: Runs that are read at once.
 _READERS = 2
@@ -59,7 +59,7 @@ class Summary(BaseModel):
     note: str = ""
 
 
-class _Known(BaseModel):
+class _CachedSummary(BaseModel):
     """A summary, or the reason why there is none, and the files it was read from: (mtime in ns,
     bytes). written: the run was being written. passing: the reason may be temporary."""
 
@@ -70,7 +70,7 @@ class _Known(BaseModel):
     passing: bool = False
 
 
-_KEPT = TypeAdapter(tuple[int, dict[str, _Known]])
+_KEPT = TypeAdapter(tuple[int, dict[str, _CachedSummary]])
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class ListedRun:
 
     @property
     def at(self) -> float:
-        """When the run began, in seconds since 1970, as far as known."""
+        """Start of the run, in seconds since 1970, as far as known."""
         return self.summary.started if self.summary else self.changed
 
 
@@ -125,7 +125,7 @@ class Runs:
         """Every run, newest first; unread runs are read in the background."""
         found = [self._run(folder) for folder in _folders(self.root)]
         self._places = {run.id: run.folder for run in found}
-        self._look_into(found)
+        self._read_new(found)
         return sorted(found, key=lambda run: (run.at, run.name), reverse=True)
 
     def get(self, run_id: str) -> ListedRun | None:
@@ -137,7 +137,7 @@ class Runs:
         if folder is None or not is_own(self.root, folder / DATABASE):
             return None
         run = self._run(folder)
-        self._look_into([run])
+        self._read_new([run])
         return run
 
     def read_all(self) -> None:
@@ -168,7 +168,7 @@ class Runs:
         state: State = "interrupted" if known.summary.finished is None else "finished"
         return ListedRun(run_id, folder, name, state, known.summary, changed=changed)
 
-    def _look_into(self, found: list[ListedRun]) -> None:
+    def _read_new(self, found: list[ListedRun]) -> None:
         """Read unread runs, and reread runs that another process had open: closing a run changes no
         file."""
         left = [r for r in found if r.state == "unread" or (r.state == "running" and not r.status)]
@@ -181,15 +181,15 @@ class Runs:
         news = False
         # Several at once, so that one that takes its time to be refused keeps no other waiting.
         with ThreadPoolExecutor(_READERS) as readers:
-            looks = {readers.submit(_look, run.folder): run.name for run in left}
+            looks = {readers.submit(_read_summary, run.folder): run.name for run in left}
             for look in as_completed(looks):
                 known = look.result()
                 self._known = {**self._known, looks[look]: known}
                 news = news or not known.passing
         if news:
-            self._keep()
+            self._write_cache()
 
-    def _keep(self) -> None:
+    def _write_cache(self) -> None:
         self._file.parent.mkdir(parents=True, exist_ok=True)
         lasting = {name: known for name, known in self._known.items() if not known.passing}
         fresh = self._file.with_suffix(f".{os.getpid()}")
@@ -197,18 +197,18 @@ class Runs:
         fresh.replace(self._file)
 
 
-def _look(folder: Path) -> _Known:
+def _read_summary(folder: Path) -> _CachedSummary:
     """The summary of a run, or the reason why there is none."""
     files = _files(folder)
     try:
-        return _Known(files=files, summary=summary_of(folder))
+        return _CachedSummary(files=files, summary=summary_of(folder))
     except UserError as error:
-        passing = isinstance(error, BeingWritten | TookTooLong)
-        written = isinstance(error, BeingWritten)
+        passing = isinstance(error, RunBeingWritten | ReadTimeLimit)
+        written = isinstance(error, RunBeingWritten)
         why = str(error)
-        return _Known(files=files, summary=None, why=why, written=written, passing=passing)
+        return _CachedSummary(files=files, summary=None, why=why, written=written, passing=passing)
     except OSError as error:  # closed to us
-        return _Known(files=files, summary=None, why=f"it cannot be read: {error}")
+        return _CachedSummary(files=files, summary=None, why=f"it cannot be read: {error}")
 
 
 def summary_of(folder: Path) -> Summary:
@@ -217,7 +217,7 @@ def summary_of(folder: Path) -> Summary:
     Raises:
         UserError: it is being written, damaged, or nothing was measured.
     """
-    with understood(folder.name), RunReader(folder) as reader:
+    with foreign_value_errors(folder.name), RunReader(folder) as reader:
         (run,) = reader.rows(
             "select suite_name, vectrial_version, epoch(started_at) as started,"
             " epoch(finished_at) as finished from run"
@@ -261,7 +261,7 @@ def under_way(status: Status) -> bool:
         return False
 
 
-def _cached_summaries(file: Path) -> dict[str, _Known]:
+def _cached_summaries(file: Path) -> dict[str, _CachedSummary]:
     try:
         layout, known = _KEPT.validate_json(file.read_bytes())
     except (OSError, ValidationError):

@@ -12,20 +12,26 @@ from starlette.routing import Route
 
 from vectrial.document.blocks import Report
 from vectrial.model.errors import UserError
-from vectrial.results.clean import shown
+from vectrial.results.clean import clean_for_display
 from vectrial.results.folder import is_own
 from vectrial.results.reader import RunReader
 from vectrial.run.prepare import RESOLVED, plan_of
 from vectrial.suite.model import parse_suite, suite_text
 from vectrial.util.formatting import plural
 from vectrial_web.serve import answers, run_form
-from vectrial_web.serve.answers import NEW, STARTED, At, Document, run_address
+from vectrial_web.serve.answers import NEW, STARTED, Document, ServedPlace, run_address
 from vectrial_web.serve.auth import Access, form_fields, is_own_form
 from vectrial_web.serve.launcher import Launcher, OngoingRun, RunUnderWay
-from vectrial_web.serve.run_form import Filled, FormFaults, Planned, on_this_machine, planned
+from vectrial_web.serve.run_form import (
+    FormFaults,
+    FormInput,
+    PlannedForm,
+    plan_form,
+    with_machine_notes,
+)
 from vectrial_web.serve.runs import ListedRun, Runs, summary_of
 
-#: What is done with a form: the request, and the values of its fields.
+#: A function that handles a form, given the request and the values of its fields.
 _Act = Callable[[Request, Mapping[str, list[str]]], Response]
 _HOME = (("Runs", "/"),)
 #: Seconds after which a page that waits is loaded again.
@@ -47,35 +53,37 @@ class StartPages:
         """The routes of these pages."""
         return [
             Route(NEW, self._form, methods=["GET"]),
-            Route(NEW, self._sent(self._plan_or_start), methods=["POST"]),
-            Route(STARTED, self._started, methods=["GET"]),
-            Route("/stop", self._sent(self._stop), methods=["POST"]),
+            Route(NEW, self._form_response(self._plan_or_start), methods=["POST"]),
+            Route(STARTED, self._started_page, methods=["GET"]),
+            Route("/stop", self._form_response(self._stop), methods=["POST"]),
             Route("/runs/{run}/continue", self._remainder_page, methods=["GET"]),
-            Route("/runs/{run}/continue", self._sent(self._continue), methods=["POST"]),
+            Route("/runs/{run}/continue", self._form_response(self._continue), methods=["POST"]),
         ]
 
-    def off(self, request: Request) -> str:
+    def why_off(self, request: Request) -> str:
         """Why no run can be started; empty if one can."""
-        return self._launcher.off if self._access.from_this_machine(request.headers) else _NOT_LOCAL
+        return (
+            self._launcher.why_off if self._access.is_local_request(request.headers) else _NOT_LOCAL
+        )
 
     def stop_form(self, request: Request, run: ListedRun) -> Mapping[str, str] | None:
         """The fields of the form that stops a run under way; None if this page may not stop it."""
-        if self.off(request) or (started := self._launcher.stoppable(run)) is None:
+        if self.why_off(request) or (started := self._launcher.stoppable_process(run)) is None:
             return None
         return {"process": started.name, **self._token(request)}
 
     def _token(self, request: Request) -> dict[str, str]:
         return {"form": self._access.form_token(request.headers)}
 
-    def _sent(self, act: _Act) -> Callable[[Request], Awaitable[Response]]:
+    def _form_response(self, act: _Act) -> Callable[[Request], Awaitable[Response]]:
         """The response to a form that one of our own pages sent; 403 to any other."""
 
         async def answer(request: Request) -> Response:
-            if why := self.off(request):
+            if why := self.why_off(request):
                 return _message("No run can be started here", why, 403)
             sent = await form_fields(request)
             token = next(iter(sent.get("form", ())), "")
-            ours = self._access.form_is_ours(request.headers, token)
+            ours = self._access.has_form_token(request.headers, token)
             if not (is_own_form(request) and ours):
                 why = "The form is not of this page, or of an earlier session. Load it again."
                 return _message("Nothing was done", why, 403)
@@ -84,17 +92,17 @@ class StartPages:
         return answer
 
     def _form(self, request: Request) -> Response:
-        if why := self.off(request):
+        if why := self.why_off(request):
             return _message("No run can be started here", why)
-        if (busy := self._launcher.busy()) is not None:
-            return _second(busy, 200)
-        return self._page(request, Filled())
+        if (busy := self._launcher.ongoing_run()) is not None:
+            return _second_run_refusal(busy, 200)
+        return self._page(request, FormInput())
 
     def _page(
         self,
         request: Request,
-        filled: Filled,
-        plan: Planned | None = None,
+        filled: FormInput,
+        plan: PlannedForm | None = None,
         faults: Mapping[str, str] | None = None,
         status: int = 200,
     ) -> Response:
@@ -105,15 +113,17 @@ class StartPages:
             "suites": list(run_form.suites(self._runs.root)), "stores": run_form.stores(),
             "experiments": run_form.experiments(), "datasets": run_form.datasets(),
         }  # fmt: skip
-        document = Document(Report("Start a run"), At(NEW, crumbs=_HOME), "new.html.j2", context)
-        return answers.rendered(document, status)
+        document = Document(
+            Report("Start a run"), ServedPlace(NEW, crumbs=_HOME), "new.html.j2", context
+        )
+        return answers.document_response(document, status)
 
     def _plan_or_start(self, request: Request, sent: Mapping[str, list[str]]) -> Response:
-        if (busy := self._launcher.busy()) is not None:
-            return _second(busy)
-        filled = Filled.of(sent)
+        if (busy := self._launcher.ongoing_run()) is not None:
+            return _second_run_refusal(busy)
+        filled = FormInput.of(sent)
         try:
-            plan = planned(filled, self._runs.root)
+            plan = plan_form(filled, self._runs.root)
         except FormFaults as error:
             return self._page(request, filled, faults=error.fields, status=422)
         if "start" not in sent or plan.fault:
@@ -124,26 +134,29 @@ class StartPages:
         try:
             self._launcher.start(plan.suite, plan.text)
         except RunUnderWay as error:
-            return _second(error.busy)
+            return _second_run_refusal(error.ongoing_run)
         return RedirectResponse(STARTED, status_code=303)
 
-    def _started(self, request: Request) -> Response:
+    def _started_page(self, request: Request) -> Response:
         """Redirect to the run started last; its process's output while there is no run yet."""
         started = self._launcher.started()
-        if self.off(request) or started is None or started.root != self._runs.root:
+        if self.why_off(request) or started is None or started.root != self._runs.root:
             return RedirectResponse(NEW, status_code=303)
-        alive = self._launcher.alive(started)  # before its run is looked for: it may just end
+        alive = self._launcher.is_alive(started)  # before its run is looked for: it may just end
         run = self._launcher.run_of(started)
         if run is not None:
             return RedirectResponse(run_address(run.id), status_code=303)
         context = {
-            "alive": alive, "log": shown(self._launcher.tail(started)), "says": started.says,
+            "alive": alive, "says": started.says,
+            "log": clean_for_display(self._launcher.tail(started)),
             "end": self._launcher.end(started), "file": str(started.log),
             "stop": {"process": started.name, **self._token(request)},
         }  # fmt: skip
         title = "A run begins" if alive else "The run did not begin"
-        document = Document(Report(title), At(STARTED, crumbs=_HOME), "started.html.j2", context)
-        return answers.rendered(document, headers=_AGAIN if alive else {})
+        document = Document(
+            Report(title), ServedPlace(STARTED, crumbs=_HOME), "started.html.j2", context
+        )
+        return answers.document_response(document, headers=_AGAIN if alive else {})
 
     def _stop(self, request: Request, sent: Mapping[str, list[str]]) -> Response:
         if not self._launcher.stop(next(iter(sent.get("process", ())), "")):
@@ -153,32 +166,34 @@ class StartPages:
 
     def _remainder_page(self, request: Request) -> Response:
         """The page of the trials that an interrupted run has left to measure."""
-        run = self._interrupted(request)
-        if why := self.off(request):
+        run = self._interrupted_run(request)
+        if why := self.why_off(request):
             return _message("No run can be continued here", why)
-        if (busy := self._launcher.busy()) is not None:
-            return _second(busy, 200)
+        if (busy := self._launcher.ongoing_run()) is not None:
+            return _second_run_refusal(busy, 200)
         plan, before = _remainder_of(run)
         address = run_address(run.id)
         context = {
             "plan": plan, "faults": {}, "before": before, "plural": plural,
             "action": f"{address}/continue", "sent": list(self._token(request).items()),
         }  # fmt: skip
-        at = At(f"{address}/continue", crumbs=(*_HOME, (run.title, address)))
-        return answers.rendered(Document(Report("Continue"), at, "continue.html.j2", context))
+        at = ServedPlace(f"{address}/continue", crumbs=(*_HOME, (run.title, address)))
+        return answers.document_response(
+            Document(Report("Continue"), at, "continue.html.j2", context)
+        )
 
     def _continue(self, request: Request, sent: Mapping[str, list[str]]) -> Response:
-        run = self._interrupted(request)
+        run = self._interrupted_run(request)
         plan, _ = _remainder_of(run)
         if plan.fault:
             return _message("The run cannot be continued here", plan.fault, 409)
         try:
             self._launcher.resume(run)
         except RunUnderWay as error:
-            return _second(error.busy)
+            return _second_run_refusal(error.ongoing_run)
         return RedirectResponse(STARTED, status_code=303)
 
-    def _interrupted(self, request: Request) -> ListedRun:
+    def _interrupted_run(self, request: Request) -> ListedRun:
         run = self._runs.get(request.path_params["run"])
         if run is None:
             raise HTTPException(404, "there is no such run")
@@ -188,7 +203,7 @@ class StartPages:
         return run
 
 
-def _remainder_of(run: ListedRun) -> tuple[Planned, int]:
+def _remainder_of(run: ListedRun) -> tuple[PlannedForm, int]:
     """The plan of an interrupted run's unmeasured part, and the number of its measured trials.
 
     Raises:
@@ -209,18 +224,22 @@ def _remainder_of(run: ListedRun) -> tuple[Planned, int]:
             remedy=f"continue it in a terminal: vectrial run --resume {run.folder} --on …",
         )
     plan = plan_of(suite, f"{run.name}/{RESOLVED}")
-    remainder = plan.without({row["key"] for row in rows})
-    return on_this_machine(suite, text, remainder), len(plan.trials) - len(remainder.trials)
+    remainder = plan.without_trials({row["key"] for row in rows})
+    return with_machine_notes(suite, text, remainder), len(plan.trials) - len(remainder.trials)
 
 
 def _message(title: str, text: str, status: int = 200) -> Response:
-    return answers.rendered(Document(Report(title, text), At(NEW, crumbs=_HOME)), status)
+    return answers.document_response(
+        Document(Report(title, text), ServedPlace(NEW, crumbs=_HOME)), status
+    )
 
 
-def _second(busy: OngoingRun, status: int = 409) -> Response:
+def _second_run_refusal(busy: OngoingRun, status: int = 409) -> Response:
     """The refusal of a second run."""
     report = Report(
         "One run at a time", f"{busy.what}. A second one would disturb its measurements."
     )
     links = (("Go to the run under way", busy.href),) if busy.href else ()
-    return answers.rendered(Document(report, At(NEW, crumbs=_HOME, links=links)), status)
+    return answers.document_response(
+        Document(report, ServedPlace(NEW, crumbs=_HOME, links=links)), status
+    )

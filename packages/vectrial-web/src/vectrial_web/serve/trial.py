@@ -21,14 +21,14 @@ from vectrial.document.blocks import (
     Text,
     Tone,
     columns,
-    plain,
+    plain_cell,
     table_of,
 )
-from vectrial.document.charts.theme import chart_of, described, finished, ink, legend
+from vectrial.document.charts.theme import chart_of, description, finish_chart, ink, legend
 from vectrial.document.charts.vegalite import Settings, channel
 from vectrial.experiments.registry import all_metrics
-from vectrial.results.clean import clean, parsed
-from vectrial.results.foreign import understood
+from vectrial.results.clean import clean, parse_json
+from vectrial.results.foreign import foreign_value_errors
 from vectrial.results.reader import RunReader
 from vectrial.util import formatting
 from vectrial.util.variants import file_stem
@@ -46,7 +46,7 @@ def trial_report(folder: Path, trial_id: int) -> tuple[Report, tuple[str, ...]] 
     Raises:
         UserError: the run cannot be read.
     """
-    with understood(folder.name), RunReader(folder) as reader:
+    with foreign_value_errors(folder.name), RunReader(folder) as reader:
         found = reader.rows(
             "select * exclude (started_at) from trial where trial_id = ?", [trial_id]
         )
@@ -60,7 +60,7 @@ def trial_report(folder: Path, trial_id: int) -> tuple[Report, tuple[str, ...]] 
             ),
             _phases(reader, trial_id),
             _gate(reader, trial_id),
-            _over_time(reader, trial_id),
+            _latency_section(reader, trial_id),
             _telemetry(reader, trial_id),
             _errors(reader, trial_id),
             _log(logs),
@@ -96,18 +96,18 @@ def _parameters(reader: RunReader, trial: Mapping[str, Any]) -> Table:
         ("dataset", dataset),
         ("metric", trial["metric_space"]),
         ("experiment", trial["experiment"]),
-        ("index", f"{trial['index_kind']}: {formatting.params(parsed(trial['index_params']))}"),
+        ("index", f"{trial['index_kind']}: {formatting.params(parse_json(trial['index_params']))}"),
         ("point", formatting.params(reader.parsed(trial["params"], dict))),
         ("seed", trial["seed"]),
         ("environment", trial["environment_name"] or "Vectrial's own"),
-        *((f"server {name}", _shown(value)) for name, value in server.items()),
+        *((f"server {name}", _value_text(value)) for name, value in server.items()),
         ("key", trial["key"]),
     ]
     cells = ((name, str(value)) for name, value in facts)
     return table_of("trial-asked", "Parameters", columns(name="Name", value="Value"), cells)
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -142,9 +142,9 @@ def _phases(reader: RunReader, trial_id: int) -> Section | None:
             Row.of(
                 row["phase"],
                 formatting.params(reader.parsed(row["params"], dict)),
-                plain(row["started_s"], formatting.seconds(row["started_s"])),
-                plain(row["duration_s"], formatting.seconds(row["duration_s"])),
-                plain(row["phase_valid"], "yes" if row["phase_valid"] else "no",
+                plain_cell(row["started_s"], formatting.seconds(row["started_s"])),
+                plain_cell(row["duration_s"], formatting.seconds(row["duration_s"])),
+                plain_cell(row["phase_valid"], "yes" if row["phase_valid"] else "no",
                       note=row["phase_reason"] or ""),
                 tone="ok" if row["phase_valid"] else "invalid",
             )
@@ -172,7 +172,7 @@ def _metrics(rows: Sequence[Mapping[str, Any]]) -> Table:
         )  # fmt: skip
         known = metrics.get(row["name"])
         phase = Cell(row["phase"], (row["ordinal"], row["phase"]))
-        meaning = plain(known.meaning if known else "")
+        meaning = plain_cell(known.meaning if known else "")
         made.append((phase, row["name"], cell, row["unit"], meaning))
     heads = columns(
         phase="Phase", metric="Metric", value=("Value", ""), unit="Unit", meaning="Meaning"
@@ -207,7 +207,7 @@ def _gate(reader: RunReader, trial_id: int) -> Section | None:
     return Section("gate", "Gate", lead, (table_of("trial-gate", "Checks", heads, made),))
 
 
-def _over_time(reader: RunReader, trial_id: int) -> Section | None:
+def _latency_section(reader: RunReader, trial_id: int) -> Section | None:
     rows = reader.rows(
         """select p.name as phase, p.ordinal, p.params, w.* exclude (phase_id)
            from "window" w join phase p using (phase_id)
@@ -222,7 +222,7 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
     drawn = [row for row in rows if (row["ordinal"], row["operation"]) == longest]
     points = [
         {"x": row["second"], "y": row[key] / 1000, "what": name,
-         "description": described((name, ""), ("second", str(row["second"])),
+         "description": description((name, ""), ("second", str(row["second"])),
                                   ("latency", formatting.duration(row[key])))}
         for row in drawn
         for key, name in (("p50_us", "p50"), ("p99_us", "p99"), ("max_us", "greatest"))
@@ -233,12 +233,9 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
         caption = "Of each second's answers: median, 99th percentile and the slowest."
         if len(lasted) > 1:
             caption += " Of this trial's phases it is the longest; the table has all of them."
-        blocks.append(
-            _lines(
-                "trial-latency", f"Latency, second by second: {_drawn(reader, drawn[0])}", caption,
-                points, "second of the phase", "latency, ms", log=True,
-            )
-        )  # fmt: skip
+        title = f"Latency, second by second: {_line_title(reader, drawn[0])}"
+        axes = ("second of the phase", "latency, ms")
+        blocks.append(_lines("trial-latency", title, caption, points, *axes, log=True))
     heads = columns(
         phase="Phase",
         operation="Operation",
@@ -263,7 +260,7 @@ def _over_time(reader: RunReader, trial_id: int) -> Section | None:
     return Section("time", "Second by second", "", tuple(blocks))
 
 
-def _drawn(reader: RunReader, row: Mapping[str, Any]) -> str:
+def _line_title(reader: RunReader, row: Mapping[str, Any]) -> str:
     """The phase, operation and rate of a row."""
     names = dict.fromkeys((row["phase"], row["operation"]))
     rate = reader.parsed(row["params"], dict).get("rate")
@@ -278,7 +275,9 @@ def finite(value: float | None) -> float | None:
 
 def optional(value: float | None, show: Callable[[float], str]) -> Cell:
     """A cell for a value that may be unknown."""
-    return Cell(formatting.NOTHING, tone="absent") if value is None else plain(value, show(value))
+    return (
+        Cell(formatting.NOTHING, tone="absent") if value is None else plain_cell(value, show(value))
+    )
 
 
 def _telemetry(reader: RunReader, trial_id: int) -> Section | None:
@@ -324,8 +323,8 @@ def _sample(
     process: str, sample: Mapping[str, Any], value: float, what: str, shown: str
 ) -> dict[str, Any]:
     at = sample["at_s"]
-    description = described((process, ""), ("after", formatting.seconds(at)), (what, shown))
-    return {"x": at, "y": value, "what": process, "description": description}
+    text = description((process, ""), ("after", formatting.seconds(at)), (what, shown))
+    return {"x": at, "y": value, "what": process, "description": text}
 
 
 def _lines(
@@ -340,7 +339,7 @@ def _lines(
     names = list(dict.fromkeys(point["what"] for point in points))
     colours = [ink(_COLOURS[i % len(_COLOURS)]) for i in range(len(names))]
 
-    def spec(width: int, wanted: bool) -> Mapping[str, Any]:
+    def spec(width: int, with_legend: bool) -> Mapping[str, Any]:
         scale = Settings(type="log") if log else Settings(zero=True)
         chart = (
             chart_of(points)
@@ -355,7 +354,7 @@ def _lines(
                 description="description:N",
             )
         )  # fmt: skip
-        return finished(chart, width, 240 if width >= 480 else 200)
+        return finish_chart(chart, width, 240 if width >= 480 else 200)
 
     return Figure(name, title, caption, f"{title}: {', '.join(names)}", spec)
 
@@ -373,7 +372,7 @@ def _errors(reader: RunReader, trial_id: int) -> Section | None:
             row["phase"],
             row["kind"],
             row["count"],
-            plain("; ".join(reader.texts(row["messages"]))),
+            plain_cell("; ".join(reader.texts(row["messages"]))),
         )
         for row in rows
     )

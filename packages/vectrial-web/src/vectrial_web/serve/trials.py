@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from vectrial.compare.groups import JUDGED
-from vectrial.document.blocks import Cell, Report, Section, Source, columns, plain, table_of
+from vectrial.document.blocks import Cell, Report, Section, Source, columns, plain_cell, table_of
 from vectrial.experiments.registry import all_metrics
-from vectrial.results.foreign import understood
+from vectrial.results.foreign import foreign_value_errors
 from vectrial.results.reader import RunReader
 from vectrial.util import formatting
 from vectrial_web.serve.trial import finite, optional, tone_of
 
-#: How a figure came of the values that are shown.
+#: Sentence on how a figure was computed from the values that are shown.
 _MADE = (
     "The figure is the median of the valid ones, or of all where none is; a count, as of errors, is"
     " their sum."
@@ -42,7 +42,7 @@ def values_report(
     Raises:
         UserError: the run cannot be read.
     """
-    with understood(folder.name), RunReader(folder) as reader:
+    with foreign_value_errors(folder.name), RunReader(folder) as reader:
         rows = reader.rows(
             """select t.trial_id, t.store, t.experiment, t.dataset, t.rows, t.repeat, t.status,
                       t.index_params, t.params as trial_params, p.params, p.name as phase,
@@ -101,7 +101,7 @@ def _trial(row: Mapping[str, Any]) -> Cell:
 def _params(reader: RunReader, row: Mapping[str, Any], *keys: str, **more: Any) -> Cell:
     for key in keys:
         more |= reader.parsed(row[key], dict)
-    return plain(formatting.params(more))
+    return plain_cell(formatting.params(more))
 
 
 def _state(row: Mapping[str, Any]) -> str:
@@ -119,7 +119,7 @@ def trials_report(
     Raises:
         UserError: the run cannot be read.
     """
-    with understood(folder.name), RunReader(folder) as reader:
+    with foreign_value_errors(folder.name), RunReader(folder) as reader:
         rows = reader.rows(
             "select trial_id, store, lane, dataset, rows, experiment, index_kind, index_params,"
             " params, repeat, status, reason, duration_s from trial order by trial_id"
@@ -145,7 +145,7 @@ def trials_report(
     made = (
         (
             _trial(row),
-            plain(row["store"], f"{row['store']} {row['lane']}"),
+            plain_cell(row["store"], f"{row['store']} {row['lane']}"),
             row["experiment"],
             row["dataset"],
             row["rows"],

@@ -63,7 +63,7 @@ def build(
     with ScratchFolder(f".{out.name}-", out.parent) as scratch:
         root = scratch / "site"
         root.mkdir(mode=0o755)
-        results = _each_once(_runs(inputs, root, options, progress), root)
+        results = _without_duplicates(_runs(inputs, root, options, progress), root)
         if not any(one.facts for one in results):
             raise UserError(
                 f"no run can be read: {results[0].why}", where=", ".join(map(str, paths))
@@ -157,7 +157,7 @@ def _runs(
     return [found[number] for number in range(len(tasks))]
 
 
-def _each_once(results: Sequence[RunResult], root: Path) -> list[RunResult]:
+def _without_duplicates(results: Sequence[RunResult], root: Path) -> list[RunResult]:
     """The results with each run once. If a run is also there as a bundle, or twice, a folder is
     shown, since it may hold more, and the others say so."""
     shown: dict[tuple[str, float], RunResult] = {}

@@ -1,4 +1,4 @@
-"""What one run answers of each question: entries, compact enough to keep those of many runs."""
+"""Answers of one run to each question, as entries compact enough to keep those of many runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vectrial.document.blocks import (
     Tone,
     absent_cell,
     count_cell,
-    plain,
+    plain_cell,
     source_of,
     spread_cell,
 )
@@ -28,22 +28,22 @@ from vectrial.experiments.registry import all_metrics
 from vectrial.model.phase import Role
 from vectrial.model.trial import NODES, Series
 from vectrial.report.sections.clusters import ratio_with_interval
-from vectrial.report.sections.cost import Priced, amount, disk_of, memory_of, priced
+from vectrial.report.sections.cost import PricedStore, amount, disk_of, memory_of, priced_stores
 from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.util import formatting
 from vectrial_web.site.questions import (
     QUESTIONS,
-    Against,
-    Like,
+    AnswerBaseline,
     Question,
+    RankingTerms,
+    column_terms_of,
     key_of,
-    like_of,
     percent,
-    quiet_of,
+    ranking_terms_of,
 )
 
 _NO_PRICES = "the suite has no prices"
-#: Where values are shown: the origin of a value → an address below the root of the site.
+#: Addresses of values: the origin of a value → an address below the root of the site.
 Address = Callable[[Source], str]
 
 
@@ -65,15 +65,15 @@ class RunFacts:
 class StoreEntry:
     """One store's answer in one run.
 
-    question: name of the question. like: the terms. store, version, label: of the store; the label
-        has index and nodes. setting: build and search parameters. cells: cells of the question's
-        own columns, in order. values: values of the ranked metric, by repeat. base: the baseline's
-        values. share: (count, among). why: why it is not ranked; empty if it may be.
+    question: name of the question. like: the terms. store, version, label: names of the store; the
+        label has index and nodes. setting: build and search parameters. cells: cells of the
+        question's own columns, in order. values: values of the ranked metric, by repeat. base: the
+        baseline's values. share: (count, among). why: why it is not ranked; empty if it may be.
     """
 
     question: str
     run: RunFacts
-    like: Like
+    like: RankingTerms
     store: str
     version: str
     label: str
@@ -95,7 +95,7 @@ def label_of(run: RunData, series: Series) -> str:
     return f"{series.store} · {series.index_kind}" if len(kinds) > 1 else series.store
 
 
-def linked(cell: Cell, address: Address) -> Cell:
+def link_cell(cell: Cell, address: Address) -> Cell:
     """The cell with its address in the site instead of its origin in the run."""
     if cell.source is None:
         return cell
@@ -123,20 +123,22 @@ class _Reader:
 
     def answers(self, question: Question) -> Iterator[StoreEntry]:
         """The best point for each series on each sheet, or the reason why there is none."""
-        if question.priced and (found := list(self._priced(question))):
+        if question.priced and (found := list(self._priced_entries(question))):
             yield from found
             return
         grouped: dict[tuple[Any, ...], list[Point]] = defaultdict(list)
         for point in self._candidates(question):
-            like = self._like(question, point)
-            grouped[like, point.series, quiet_of(question, point)].append(point)
+            like = self._ranking_terms(question, point)
+            grouped[like, point.series, column_terms_of(question, point)].append(point)
         for (like, _, _), points in grouped.items():
             entry = self._answer(question, like, points)
             if entry is not None:
                 yield entry
 
     def _candidates(self, question: Question) -> Iterator[Point]:
-        found = self._run.points if question.role is None else self._run.in_role(question.role)
+        found = (
+            self._run.points if question.role is None else self._run.points_in_role(question.role)
+        )
         for point in found:
             if question.role == Role.SEARCH and id(point) not in self._looped:
                 continue
@@ -149,16 +151,18 @@ class _Reader:
 
     # -- one answer ------------------------------------------------------------------------------
 
-    def _answer(self, question: Question, like: Like, points: list[Point]) -> StoreEntry | None:
+    def _answer(
+        self, question: Question, terms: RankingTerms, points: list[Point]
+    ) -> StoreEntry | None:
         metric = all_metrics()[question.metric]
         base = None
         if (against := question.against) is not None:
-            base = self._base(question, points[0])
+            base = self._baseline_point(question, points[0])
             if base is None or key_of(against.by, points[0]) == key_of(against.by, base):
                 return None
-        best = self._best(question, points)
+        best = self._best_point(question, points)
         if best is None:
-            return self._none(question, like, points)
+            return self._unranked_entry(question, terms, points)
         values = {} if question.among else self._values(best, metric.name)
         share = None
         if question.among:
@@ -167,22 +171,24 @@ class _Reader:
                 for name in (question.metric, question.among)
             )
             share = count, among
-        why = self._why(question, best, values)
+        why = self._why_unranked(question, best, values)
         if question.priced:  # such values are no prices
             why = "; ".join(filter(None, (_NO_PRICES, why)))
         if base is not None and not why:
-            why = self._why(question, base, self._values(base, metric.name))
-        entry = self._entry(question, like, best, self._cells(question, best, base), why)
+            why = self._why_unranked(question, base, self._values(base, metric.name))
+        entry = self._entry(question, terms, best, self._cells(question, best, base), why)
         base_values = {} if base is None else self._values(base, metric.name)
         return replace(entry, values=values, base=base_values, share=share)
 
-    def _best(self, question: Question, points: Sequence[Point]) -> Point | None:
+    def _best_point(self, question: Question, points: Sequence[Point]) -> Point | None:
         able = [p for p in points if p.ranked and _within(question, p)]
         metric = all_metrics()[question.metric]
         sign = 1 if metric.better == "higher" else -1
         return max(able, key=lambda p: sign * (p.value(metric.name) or 0.0), default=None)
 
-    def _none(self, question: Question, like: Like, points: list[Point]) -> StoreEntry:
+    def _unranked_entry(
+        self, question: Question, terms: RankingTerms, points: list[Point]
+    ) -> StoreEntry:
         """The answer of a series without a point that counts."""
         state: Tone
         sound = [p for p in points if p.ranked]
@@ -200,79 +206,79 @@ class _Reader:
         else:
             word, state, why = "invalid", "invalid", first.why_unranked
         source = source_of(first, metric="recall_mean")
-        head = self._linked(Cell(word, note=why, tone=state, source=source))
+        head = self._link(Cell(word, note=why, tone=state, source=source))
         count = len(question.shown) + (question.against is not None)
         count += len(_PRICES) if question.priced else 0
         cells = (head, *[absent_cell()] * (count - 1))
-        return self._entry(question, like, first, cells, why, state)
+        return self._entry(question, terms, first, cells, why, state)
 
     def _cells(self, question: Question, point: Point, base: Point | None) -> tuple[Cell, ...]:
-        cells = [self._shown(point, name) for name, _ in question.shown]
+        cells = [self._metric_cell(point, name) for name, _ in question.shown]
         if base is not None:
-            cells.append(self._linked(ratio_with_interval(point, base, question.metric)))
+            cells.append(self._link(ratio_with_interval(point, base, question.metric)))
         if question.priced:
             cells += self._resources(point)
         return tuple(cells)
 
-    def _shown(self, point: Point, name: str) -> Cell:
+    def _metric_cell(self, point: Point, name: str) -> Cell:
         if name in COUNTS or (all_metrics()[name].unit == "1" and name in _COUNTED):
-            return self._linked(count_cell(point, name))
+            return self._link(count_cell(point, name))
         if name == "selectivity":
             value = point.value(name) or 0.0
-            cell = plain(value, percent(value))
-            return self._linked(replace(cell, source=source_of(point, metric=name)))
+            cell = plain_cell(value, percent(value))
+            return self._link(replace(cell, source=source_of(point, metric=name)))
         unit = "1" if name == "qps" else all_metrics()[name].unit  # the heading says it
-        return self._linked(spread_cell(point, name, unit))
+        return self._link(spread_cell(point, name, unit))
 
-    def _linked(self, cell: Cell) -> Cell:
-        return linked(cell, self._address)
+    def _link(self, cell: Cell) -> Cell:
+        return link_cell(cell, self._address)
 
     def _entry(
         self,
         question: Question,
-        like: Like,
+        terms: RankingTerms,
         point: Point,
         cells: tuple[Cell, ...],
         why: str,
         tone: Tone = "ok",
     ) -> StoreEntry:
         trial = self._trials[point.phases[0].phase_id]
-        quiet = tuple(plain(one) for one in quiet_of(question, point))
+        quiet = tuple(plain_cell(one) for one in column_terms_of(question, point))
         label = label_of(self._run, point.series)
-        setting = operating_point(point, without=(*_NOT_SETTINGS, *dict(like.terms)))
+        setting = operating_point(point, without=(*_NOT_SETTINGS, *dict(terms.terms)))
         return StoreEntry(
-            question.name, self._facts, like, point.series.store, trial.store_version or "", label,
+            question.name, self._facts, terms, point.series.store, trial.store_version or "", label,
             point.series, setting, (*quiet, *cells), {}, {}, None, point.repeats, tone, why,
             self._address(source_of(point, metric=question.metric)),
         )  # fmt: skip
 
-    def _like(self, question: Question, point: Point) -> Like:
-        return like_of(self._run, self._trials[point.phases[0].phase_id], question, point)
+    def _ranking_terms(self, question: Question, point: Point) -> RankingTerms:
+        return ranking_terms_of(self._run, self._trials[point.phases[0].phase_id], question, point)
 
     # -- baselines -------------------------------------------------------------------------------
 
-    def _base(self, question: Question, point: Point) -> Point | None:
+    def _baseline_point(self, question: Question, point: Point) -> Point | None:
         """The best point of the same store, index, load and run, except for the varied terms."""
         against = question.against
         assert against is not None
-        own = self._rest(against, point)
-        same = [p for p in self._candidates(question) if self._rest(against, p) == own]
+        own = self._common_terms(against, point)
+        same = [p for p in self._candidates(question) if self._common_terms(against, p) == own]
         keys = {key_of(against.by, p) for p in same}
         if len(keys) < 2:
             return None
         key = max(keys) if against.highest else min(keys)
         if against.limit is not None and key != against.limit:
             return None
-        return self._best(question, [p for p in same if key_of(against.by, p) == key])
+        return self._best_point(question, [p for p in same if key_of(against.by, p) == key])
 
-    def _rest(self, against: Against, point: Point) -> tuple[Any, ...]:
+    def _common_terms(self, baseline: AnswerBaseline, point: Point) -> tuple[Any, ...]:
         """The terms that a point and its baseline have in common."""
-        key = against.by, point.phases[0].phase_id
+        key = baseline.by, point.phases[0].phase_id
         if key not in self._rests:
             trial = self._trials[point.phases[0].phase_id]
             terms = measured_terms(self._run, trial, {**trial.params, **point.params})
-            fixed = {k: str(v) for k, v in terms.items() if k not in against.varies}
-            several = NODES in against.varies
+            fixed = {k: str(v) for k, v in terms.items() if k not in baseline.varies}
+            several = NODES in baseline.varies
             series = replace(point.series, nodes=0) if several else point.series
             arm = None if several else point.params.get("payload_index")
             self._rests[key] = (
@@ -291,7 +297,7 @@ class _Reader:
         found = {self._trials[p.phase_id].repeat: p.metrics.get(metric) for p in point.phases}
         return {r: v.value for r, v in found.items() if v and v.valid and v.value is not None}
 
-    def _why(self, question: Question, point: Point, values: Mapping[int, float]) -> str:
+    def _why_unranked(self, question: Question, point: Point, values: Mapping[int, float]) -> str:
         """Reason why a point that counts is not ranked; empty if it can be ranked."""
         seen = dict.fromkeys(
             self._disturbed[p.phase_id] for p in point.phases if p.phase_id in self._disturbed
@@ -306,29 +312,32 @@ class _Reader:
 
     # -- prices ----------------------------------------------------------------------------------
 
-    def _priced(self, question: Question) -> Iterator[StoreEntry]:
-        for one in priced(self._run):
+    def _priced_entries(self, question: Question) -> Iterator[StoreEntry]:
+        for one in priced_stores(self._run):
             point = one.point
             if point is None or point.rows < question.rows:
                 continue
-            like = self._like(question, point)
+            like = self._ranking_terms(question, point)
             prices = f"Prices of {one.prices.dated} in {one.prices.currency}"
             terms = (*like.terms, ("prices", str(one.prices)))
             like = replace(like, conditions=f"{like.conditions}. {prices}", terms=terms)
             rates = self._values(point, one.basis.metric)
             values = {r: v for r, q in rates.items() if (v := one.million_at(q)) is not None}
-            cells = (*(self._shown(point, name) for name, _ in question.shown), *self._money(one))
-            why = self._why(question, point, values)
+            cells = (
+                *(self._metric_cell(point, name) for name, _ in question.shown),
+                *self._price_cells(one),
+            )
+            why = self._why_unranked(question, point, values)
             if one.due is None:
                 why = "its resources are not known"
             yield replace(self._entry(question, like, point, cells, why), values=values)
 
-    def _money(self, one: Priced) -> tuple[Cell, ...]:
-        due = one.due
+    def _price_cells(self, priced: PricedStore) -> tuple[Cell, ...]:
+        due = priced.due
         return (
-            one.processors,
-            self._linked(one.memory),
-            self._linked(one.disk),
+            priced.processors,
+            self._link(priced.memory),
+            self._link(priced.disk),
             amount(None if due is None else due.per_million),
             amount(None if due is None else due.month),
         )
@@ -338,9 +347,9 @@ class _Reader:
         count = resources.processors(self._run, point.series)
         none = absent_cell(_NO_PRICES)
         return (
-            absent_cell() if count is None else plain(count, f"{count:g}"),
-            self._linked(memory_of(self._run, point)),
-            self._linked(disk_of(self._run, point)),
+            absent_cell() if count is None else plain_cell(count, f"{count:g}"),
+            self._link(memory_of(self._run, point)),
+            self._link(disk_of(self._run, point)),
             none,
             none,
         )

@@ -24,7 +24,7 @@ from vectrial_web.site import tables
 from vectrial_web.site.entries import StoreEntry
 from vectrial_web.site.places import dataset_page, question_page
 from vectrial_web.site.questions import QUESTIONS, Question
-from vectrial_web.site.ranking import Rank, TermRanking, ranking_figure, rankings
+from vectrial_web.site.ranking import RankedEntry, TermRanking, ranking_figure, rankings
 from vectrial_web.site.run_pages import RunResult
 
 #: Sheets of a question that have their tables on its page, and of these a figure.
@@ -87,7 +87,7 @@ class Card:
 def front(site: Site) -> tuple[Report, list[Card]]:
     """The front page, and its questions."""
     read = [one for one in site.results if one.facts is not None]
-    newest = tables.by_date(read)[:_NEWEST]
+    newest = tables.sort_by_date(read)[:_NEWEST]
     blocks: list[Block] = [tables.matrix_table(read)] if read else []
     sections = [
         Section("matrix", "Stores and datasets", "", tuple(blocks)),
@@ -148,14 +148,14 @@ def _answer(ranking: TermRanking) -> Answer | None:
         said = [f"{kinds.count(k)} {word}" for k, word in words.items() if kinds.count(k)]
         more = [f"{len(ratios) - 3} more"] if len(ratios) > 3 else []
         against = question.against.title[0].lower() + question.against.title[1:]
-        return Answer(ranking.like.title, formatting.joined([*ratios[:3], *more]), ", ".join(said),
-                      against, href=href)  # fmt: skip
+        listed = formatting.list_in_words([*ratios[:3], *more])
+        return Answer(ranking.like.title, listed, ", ".join(said), against, href=href)
     if question.among:
-        return _promises(ranking, href)
+        return _promise_answer(ranking, href)
     first = ranking.first
     if not first:
         return None
-    names = formatting.joined(list(dict.fromkeys(place.entry.label for place in first[:4])))
+    names = formatting.list_in_words(list(dict.fromkeys(place.entry.label for place in first[:4])))
     if len(first) > 4:
         names = f"undecided among {formatting.plural(len(first), 'store')}"
     bound = "" if len(first) == 1 else "undecided between them"
@@ -166,7 +166,7 @@ def _answer(ranking: TermRanking) -> Answer | None:
     return Answer(ranking.like.title, names, figure, bound, href=href)
 
 
-def _promises(ranking: TermRanking, href: str) -> Answer | None:
+def _promise_answer(ranking: TermRanking, href: str) -> Answer | None:
     """Short answer that names the stores that kept every promise, and those that did not."""
     judged = [p.entry for p in ranking.places if not p.entry.why]
     if not judged:
@@ -174,7 +174,7 @@ def _promises(ranking: TermRanking, href: str) -> Answer | None:
     shares = [(entry.label, *(entry.share or (0, 0))) for entry in judged]
     kept = list(dict.fromkeys(label for label, broken, _ in shares if not broken))
     lost = [f"{label} {broken} of {outages}" for label, broken, outages in shares if broken]
-    said = f"kept by {formatting.joined(kept)}" if kept else "kept by none"
+    said = f"kept by {formatting.list_in_words(kept)}" if kept else "kept by none"
     return Answer(ranking.like.title, said, f"broken: {', '.join(dict.fromkeys(lost)) or 'none'}",
                   "", href=href)  # fmt: skip
 
@@ -184,7 +184,7 @@ def _nodes(entry: StoreEntry) -> str:
     return f" ({formatting.plural(nodes, 'node')})" if nodes > 1 else ""
 
 
-def _figure(question: Question, place: Rank) -> str:
+def _figure(question: Question, place: RankedEntry) -> str:
     entry = place.entry
     cell = entry.cells[len(question.quiet)]
     if question.metric != "qps" or question.priced:
@@ -211,7 +211,7 @@ def question_report(site: Site, question: Question) -> Report:
         blocks.append(table)
     sections = (
         Section("overview", "Overview", "", (_overview(question, found),)),
-        Section("answers", "Answers", _how(question), tuple(blocks)),
+        Section("answers", "Answers", _method_text(question), tuple(blocks)),
     )
     meta = (
         ("Sets of terms", f"{len(found):,}"),
@@ -223,7 +223,7 @@ def question_report(site: Site, question: Question) -> Report:
                   stores=site.stores)  # fmt: skip
 
 
-def _how(question: Question) -> str:
+def _method_text(question: Question) -> str:
     if question.against is not None:
         return (
             f"Faster and slower: by {THRESHOLD:.0%} or more, and shown by the repeats (t of"

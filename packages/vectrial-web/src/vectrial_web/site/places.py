@@ -8,7 +8,7 @@ from html import escape
 from urllib.parse import quote
 
 from vectrial.document.blocks import Figure, Source, Table
-from vectrial.document.render.html import Kinds
+from vectrial.document.render.html import DownloadKinds
 from vectrial.util.file_names import slug
 
 #: Present in every site: a folder with it may be replaced, and holds copies of runs, not runs.
@@ -59,9 +59,9 @@ class SitePlace:
         return False
 
     @property
-    def kinds(self) -> Kinds:
+    def kinds(self) -> DownloadKinds:
         """Kinds of files that are written next to a page."""
-        return Kinds(("svg",), ("json", "parquet"))
+        return DownloadKinds(("svg",), ("json", "parquet"))
 
     @property
     def home(self) -> str:

@@ -24,7 +24,7 @@ LARGE_ROWS = 10_000_000
 
 
 @dataclass(frozen=True)
-class Against:
+class AnswerBaseline:
     """The baseline of an answer: the same store, index and load, except for some terms.
 
     varies: names of those terms. by: the term or metric by which the baseline is chosen. highest:
@@ -45,12 +45,13 @@ class Question:
 
     name: name of its page. title: the question as asked. lead: how it is answered.
     metric: metric by which stores are ranked, one of the points' metrics.
-    needs: metrics that a point must have. role: of the phases; None: any that has the metrics.
+    needs: metrics that a point must have. role: role of the phases; None: any phase with the
+        metrics.
     shown: metrics in its table, in order, as (metric, heading).
     among: the metric with the total for the count in `metric`. Such an answer has a verdict and no
         rank: one count breaks a promise, and none proves nothing beyond an upper limit.
     at_least, at_most: limits of metrics. rows: the least number of rows.
-    only: values that a point's parameters must have. against: see `Against`.
+    only: values that a point's parameters must have. against: see `AnswerBaseline`.
     quiet: terms that make no table of their own, as (name, heading): they are columns.
     ignores: terms that do not affect the answer.
     priced: ranked by price, if a suite has prices.
@@ -69,7 +70,7 @@ class Question:
     at_most: Mapping[str, float] = field(default_factory=dict)
     rows: int = 0
     only: Mapping[str, str] = field(default_factory=dict)
-    against: Against | None = None
+    against: AnswerBaseline | None = None
     quiet: tuple[tuple[str, str], ...] = ()
     ignores: tuple[str, ...] = ()
     priced: bool = False
@@ -125,7 +126,7 @@ QUESTIONS = (
         ("qps", "recall_mean", "selectivity"),
         (("selectivity", "Keeps"), *_SEARCH),
         at_least={"recall_mean": _RECALL},
-        against=Against(
+        against=AnswerBaseline(
             ("selectivity", "predicate", "depth", "filter", "pivots", "payload_index"),
             "selectivity",
             "Against no filter",
@@ -166,7 +167,7 @@ QUESTIONS = (
         _SEARCH,
         role=Role.SEARCH,
         at_least={"recall_mean": _RECALL},
-        against=Against(("nodes",), "nodes", "Against the fewest nodes"),
+        against=AnswerBaseline(("nodes",), "nodes", "Against the fewest nodes"),
         quiet=(("nodes", "Nodes"),),
         empty="No run measures a store with several numbers of nodes.",
     ),
@@ -177,7 +178,7 @@ Terms = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
-class Like:
+class RankingTerms:
     """The terms that two entries must share to be ranked, including the machine.
 
     title, conditions: for display only.
@@ -201,7 +202,7 @@ def machine_of(run: RunData) -> str:
     return ", ".join([*parts, *([f"kernel {kernel}"] if kernel else [])])
 
 
-def like_of(run: RunData, trial: Trial, question: Question, point: Point) -> Like:
+def ranking_terms_of(run: RunData, trial: Trial, question: Question, point: Point) -> RankingTerms:
     """The terms of a point that answers a question. trial: one of the trials that measured it."""
     measured = measured_terms(run, trial, {**trial.params, **point.params})
     hidden = {*dict(question.quiet), *question.ignores, "filter", "verdict"}
@@ -222,7 +223,7 @@ def like_of(run: RunData, trial: Trial, question: Question, point: Point) -> Lik
     terms = {name: value for name, value in terms.items() if name not in question.ignores}
     title = _title(question, point, terms, conditions_of(point.experiment))
     packed = tuple(sorted((k, str(v)) for k, v in terms.items()))
-    return Like(point.dataset, point.rows, packed, title, _conditions(terms, bool(server)))
+    return RankingTerms(point.dataset, point.rows, packed, title, _conditions(terms, bool(server)))
 
 
 def _conditions(terms: Mapping[str, Any], served: bool) -> str:
@@ -234,7 +235,7 @@ def _conditions(terms: Mapping[str, Any], served: bool) -> str:
     return ". ".join(said)
 
 
-def quiet_of(question: Question, point: Point) -> tuple[str, ...]:
+def column_terms_of(question: Question, point: Point) -> tuple[str, ...]:
     """The terms that are columns."""
     known = {**point.params, NODES: point.series.nodes, "lane": point.series.lane}
     found = []
@@ -248,10 +249,10 @@ def key_of(name: str, point: Point) -> float:
     """A point's value of the term or metric by which baselines are chosen."""
     if name == NODES:
         return float(point.series.nodes)
-    return _rounded(point.value(name) or 0.0)
+    return _round_share(point.value(name) or 0.0)
 
 
-def _rounded(share: float) -> float:
+def _round_share(share: float) -> float:
     """A share rounded to two digits, so that filters of two datasets can have the same share."""
     return float(f"{share:.2g}")
 

@@ -11,7 +11,7 @@ from typing import Any
 from vectrial.compare.cells import ComparedCell
 from vectrial.compare.judge import Verdict, judge
 from vectrial.document.blocks import Figure
-from vectrial.document.charts.theme import beside_names, chart_of, described, finished, ink
+from vectrial.document.charts.theme import chart_of, description, finish_chart, ink, plot_width
 from vectrial.document.charts.vegalite import Settings, channel, layer
 from vectrial.experiments.registry import all_metrics
 from vectrial.model.results_schema import MetricName
@@ -19,7 +19,7 @@ from vectrial.stats.intervals import spread_of
 from vectrial.stats.verdict import THRESHOLD, VerdictKind
 from vectrial.util import formatting
 from vectrial_web.site.entries import StoreEntry
-from vectrial_web.site.questions import QUESTIONS, Like, Question
+from vectrial_web.site.questions import QUESTIONS, Question, RankingTerms
 
 #: Terms that need no name before them.
 _PLAIN = ("machine", "limits", "hosts")
@@ -28,7 +28,7 @@ _PRICE = MetricName("price_per_million", "", "lower", "price of a million querie
 
 
 @dataclass(frozen=True)
-class Rank:
+class RankedEntry:
     """An entry's place. rank: 1 plus the number of entries shown to be better; None if it is not
     ranked. level: labels of entries that are shown to be neither better nor worse. verdict: verdict
     against the baseline, if the question has one."""
@@ -44,11 +44,11 @@ class TermRanking:
     """The answers on one set of terms. places: ranked ones first, then the others."""
 
     question: Question
-    like: Like
-    places: tuple[Rank, ...]
+    like: RankingTerms
+    places: tuple[RankedEntry, ...]
 
     @property
-    def first(self) -> tuple[Rank, ...]:
+    def first(self) -> tuple[RankedEntry, ...]:
         """The places of the first rank."""
         return tuple(place for place in self.places if place.rank == 1)
 
@@ -66,7 +66,7 @@ def rankings(question: Question, entries: Iterable[StoreEntry]) -> list[TermRank
     If a store was measured in several runs on the same terms, the newest run counts, or the newest
     that may be ranked if there is one.
     """
-    grouped: dict[Like, list[StoreEntry]] = defaultdict(list)
+    grouped: dict[RankingTerms, list[StoreEntry]] = defaultdict(list)
     for entry in entries:
         if entry.question == question.name:
             grouped[entry.like].append(entry)
@@ -95,7 +95,7 @@ def newest(entries: Iterable[StoreEntry]) -> list[StoreEntry]:
     """The newest run's entry of each series."""
     last: dict[tuple[object, ...], StoreEntry] = {}
     for entry in entries:
-        key = entry.series, tuple(cell.text for cell in entry.cells[: _quiet_count(entry)])
+        key = entry.series, tuple(cell.text for cell in entry.cells[: _column_term_count(entry)])
         other = last.get(key)
         if other is None or _newness(other) < _newness(entry):
             last[key] = entry
@@ -106,18 +106,18 @@ def _newness(entry: StoreEntry) -> tuple[bool, float, str]:
     return not entry.why, entry.run.started_s, entry.run.id
 
 
-def _quiet_count(entry: StoreEntry) -> int:
+def _column_term_count(entry: StoreEntry) -> int:
     return next(len(q.quiet) for q in QUESTIONS if q.name == entry.question)
 
 
-def _ranking(question: Question, like: Like, entries: Sequence[StoreEntry]) -> TermRanking:
+def _ranking(question: Question, terms: RankingTerms, entries: Sequence[StoreEntry]) -> TermRanking:
     if question.against is not None:
-        return TermRanking(question, like, tuple(_against(question, entries)))
+        return TermRanking(question, terms, tuple(_verdicts_against_baseline(question, entries)))
     if question.among:
-        return TermRanking(question, like, tuple(_by_broken_share(entries)))
+        return TermRanking(question, terms, tuple(_sort_by_broken_share(entries)))
     metric = _PRICE if question.priced else all_metrics()[question.metric]
     able = [e for e in entries if not e.why]
-    better = _better(metric, able)
+    better = _better_pairs(metric, able)
     places = []
     for i, entry in enumerate(able):
         rank = 1 + sum(better[j, i] for j in range(len(able)) if j != i)
@@ -126,14 +126,14 @@ def _ranking(question: Question, like: Like, entries: Sequence[StoreEntry]) -> T
             for j, other in enumerate(able)
             if j != i and not better[i, j] and not better[j, i]
         )
-        places.append(Rank(entry, rank, level))
-    places.sort(key=lambda place: (place.rank or 0, _first(metric, place.entry)))
-    rest = [Rank(entry) for entry in entries if entry.why]
+        places.append(RankedEntry(entry, rank, level))
+    places.sort(key=lambda place: (place.rank or 0, _rank_sort_key(metric, place.entry)))
+    rest = [RankedEntry(entry) for entry in entries if entry.why]
     rest.sort(key=lambda p: ({"ok": 0, "absent": 1}.get(p.entry.tone, 2), p.entry.label))
-    return TermRanking(question, like, (*places, *rest))
+    return TermRanking(question, terms, (*places, *rest))
 
 
-def _by_broken_share(entries: Sequence[StoreEntry]) -> list[Rank]:
+def _sort_by_broken_share(entries: Sequence[StoreEntry]) -> list[RankedEntry]:
     """Entries that kept every promise first, tied; then the others by their share of broken
     ones."""
 
@@ -142,17 +142,17 @@ def _by_broken_share(entries: Sequence[StoreEntry]) -> list[Rank]:
         return count / max(1, among)
 
     ordered = sorted(entries, key=lambda e: (bool(e.why), broken(e), e.label))
-    return [Rank(entry) for entry in ordered]
+    return [RankedEntry(entry) for entry in ordered]
 
 
-def _first(metric: MetricName, entry: StoreEntry) -> float:
+def _rank_sort_key(metric: MetricName, entry: StoreEntry) -> float:
     """Sort key for entries of one rank, best first."""
     values = sorted(entry.values.values())
     middle = values[len(values) // 2] if values else 0.0
     return -middle if metric.better == "higher" else middle
 
 
-def _better(metric: MetricName, entries: Sequence[StoreEntry]) -> dict[tuple[int, int], bool]:
+def _better_pairs(metric: MetricName, entries: Sequence[StoreEntry]) -> dict[tuple[int, int], bool]:
     """For each ordered pair, whether the first is shown to be better than the second."""
     pairs = list(combinations(range(len(entries)), 2))
     better = {(i, j): False for a, b in pairs for i, j in ((a, b), (b, a))}
@@ -169,16 +169,18 @@ def _cell(a: StoreEntry, b: StoreEntry, metric: MetricName) -> ComparedCell:
     )
 
 
-def _against(question: Question, entries: Sequence[StoreEntry]) -> list[Rank]:
+def _verdicts_against_baseline(
+    question: Question, entries: Sequence[StoreEntry]
+) -> list[RankedEntry]:
     """Each entry with its verdict against its own baseline; the entries are one family."""
     metric = all_metrics()[question.metric]
     able = [entry for entry in entries if not entry.why and entry.base]
     cells = [ComparedCell(e.label, e.question, "", {}, metric, a=e.base, b=e.values) for e in able]
     places = [
-        Rank(entry, verdict=verdict)
+        RankedEntry(entry, verdict=verdict)
         for entry, verdict in zip(able, judge(cells, THRESHOLD), strict=True)
     ]
-    rest = [Rank(entry) for entry in entries if entry.why or not entry.base]
+    rest = [RankedEntry(entry) for entry in entries if entry.why or not entry.base]
     return sorted([*places, *rest], key=lambda p: (p.entry.label, p.entry.setting))
 
 
@@ -203,7 +205,7 @@ def ranking_figure(ranking: TermRanking, name: str) -> Figure | None:
                 "value": spread.median,
                 "low": spread.low,
                 "high": spread.high,
-                "description": described(
+                "description": description(
                     (place.entry.label, ""),
                     ("rank", str(place.rank)),
                     ("QPS", formatting.number(spread.median)),
@@ -214,7 +216,7 @@ def ranking_figure(ranking: TermRanking, name: str) -> Figure | None:
             }
         )
 
-    def spec(width: int, wanted: bool) -> Mapping[str, Any]:
+    def spec(width: int, with_legend: bool) -> Mapping[str, Any]:
         scale = Settings(type="log", nice=False, padding=16)
         base = chart_of(rows).encode(
             y=channel("what:N", title=None, sort=[row["what"] for row in rows])
@@ -231,7 +233,7 @@ def ranking_figure(ranking: TermRanking, name: str) -> Figure | None:
                 x=channel("value:Q", scale=scale), description="description:N"
             ),
         )
-        return finished(chart, beside_names(width), max(60, 26 * len(rows)))
+        return finish_chart(chart, plot_width(width), max(60, 26 * len(rows)))
 
     return Figure(
         f"figure-{name}",

@@ -18,19 +18,19 @@ from vectrial.model.errors import UserError, VectrialError
 from vectrial.report.build import build
 from vectrial.results.bundle import SUFFIX, run_folder
 from vectrial.results.database import DATABASE
-from vectrial.results.foreign import understood
+from vectrial.results.foreign import foreign_value_errors
 from vectrial.results.reader import RunReader
 from vectrial.util import formatting
 from vectrial.util.file_names import slug
 from vectrial.util.version import version
 from vectrial_web.serve.files import DATA, table_file, tables_of
 from vectrial_web.site.entries import RunFacts, StoreEntry, entries_of
-from vectrial_web.site.measured import FrontPoint, Glance, fronts_of, glances_of
+from vectrial_web.site.glances import FrontPoint, Glance, fronts_of, glances_of
 from vectrial_web.site.places import MARKER, SitePlace, run_page
 from vectrial_web.site.questions import machine_of
 from vectrial_web.site.values import Values
 
-#: What a run's folder holds that is no run.
+#: Folders in a run's folder that hold no run.
 _NOT_RUNS = ("work", "logs", "report")
 #: The name of a bundle that says nothing of the run: its folder does.
 _PLAIN = f"run{SUFFIX}"
@@ -55,7 +55,7 @@ def inputs_of(paths: Sequence[Path]) -> list[Input]:
     for path in paths:
         if not path.exists():
             raise UserError("there is no such file or folder", where=str(path))
-        for run in _below(path):
+        for run in _runs_below(path):
             found.setdefault(run.resolve(), _name(run, path))
     if not found:
         raise UserError(
@@ -73,7 +73,7 @@ def inputs_of(paths: Sequence[Path]) -> list[Input]:
     return inputs
 
 
-def _below(path: Path) -> Iterator[Path]:
+def _runs_below(path: Path) -> Iterator[Path]:
     """Runs and bundles at a path and below it, except the copies in a site. Links to folders are
     not followed further down."""
     if path.is_file() or (path / DATABASE).is_file():
@@ -146,12 +146,12 @@ def write_run(task: PageTask) -> RunResult:
     source = task.source
     folder = task.root / "runs" / source.id
     try:
-        with understood(source.name), run_folder(source.path) as run:
+        with foreign_value_errors(source.name), run_folder(source.path) as run:
             with RunReader(run) as reader:
                 data = data_of(reader)
                 folder.mkdir(parents=True)
-                raw = _raw(reader, source, folder)
-            return _written(task, data, folder, raw)
+                raw = _copy_measurements(reader, source, folder)
+            return _write_pages(task, data, folder, raw)
     except VectrialError as error:
         shutil.rmtree(folder, ignore_errors=True)
         return RunResult(source, str(error))
@@ -162,7 +162,7 @@ def write_run(task: PageTask) -> RunResult:
         raise UserError(f"the site cannot be written: {error}", where=str(folder)) from error
 
 
-def _raw(reader: RunReader, source: Input, folder: Path) -> list[str]:
+def _copy_measurements(reader: RunReader, source: Input, folder: Path) -> list[str]:
     """Copy the measurements into the folder; returns the names of the files."""
     bundled = source.path.is_file()
     found = {}
@@ -180,7 +180,7 @@ def _raw(reader: RunReader, source: Input, folder: Path) -> list[str]:
     return written
 
 
-def _written(task: PageTask, run: RunData, folder: Path, raw: Sequence[str]) -> RunResult:
+def _write_pages(task: PageTask, run: RunData, folder: Path, raw: Sequence[str]) -> RunResult:
     source = task.source
     below = f"runs/{source.id}"
     began = run.run["started_at"]
@@ -190,7 +190,7 @@ def _written(task: PageTask, run: RunData, folder: Path, raw: Sequence[str]) -> 
         machine_of(run), run_page(source.id),
     )  # fmt: skip
     values = Values(run, below)
-    report = _shortened(build(run), task.figures)
+    report = _with_fewer_figures(build(run), task.figures)
     result = RunResult(
         source, "", facts, run.stores, tuple(dict.fromkeys(t.dataset for t in run.trials)),
         tuple(dict.fromkeys(t.experiment for t in run.trials)), len(run.trials),
@@ -205,7 +205,7 @@ def _written(task: PageTask, run: RunData, folder: Path, raw: Sequence[str]) -> 
     return result
 
 
-def _shortened(report: Report, most: int) -> Report:
+def _with_fewer_figures(report: Report, most: int) -> Report:
     """The report with its first figures only."""
     every = report.figures()
     if len(every) <= most:
@@ -287,4 +287,4 @@ def write_files(root: Path, place: SitePlace, report: Report) -> None:
         for kind in place.kinds.table:
             (folder / f"{table.name}.{kind}").write_bytes(table_file(table, kind))
     for figure in report.figures():
-        (folder / f"{figure.name}.svg").write_text(draw.alone(figure), encoding="utf-8")
+        (folder / f"{figure.name}.svg").write_text(draw.standalone_svg(figure), encoding="utf-8")

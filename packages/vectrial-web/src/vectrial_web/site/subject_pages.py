@@ -19,14 +19,14 @@ from vectrial.document.blocks import (
     Text,
     absent_cell,
     columns,
-    plain,
+    plain_cell,
 )
 from vectrial.experiments.registry import all_metrics
 from vectrial.stats.verdict import THRESHOLD
 from vectrial.util import formatting
 from vectrial_web.site import tables
 from vectrial_web.site.entries import StoreEntry
-from vectrial_web.site.measured import Glance
+from vectrial_web.site.glances import Glance
 from vectrial_web.site.pages import SHEETS, Site
 from vectrial_web.site.places import dataset_page, question_page, store_page
 from vectrial_web.site.questions import QUESTIONS, Question
@@ -35,7 +35,7 @@ from vectrial_web.site.questions import QUESTIONS, Question
 def store_report(site: Site, store: str) -> Report:
     """The page of a store."""
     runs = site.with_store(store)
-    glances = [g for one in tables.by_date(runs) for g in one.glances if g.store == store]
+    glances = [g for one in tables.sort_by_date(runs) for g in one.glances if g.store == store]
     versions = sorted({e.version for e in site.entries if e.store == store and e.version})
     sections = [
         Section(
@@ -44,7 +44,7 @@ def store_report(site: Site, store: str) -> Report:
             " recall ≥ 0.95, and the others belong to the same index unless a note names another.",
             (tables.glance_table("glance", store, glances, of_store=True),) if glances else (),
         ),
-        *_of_questions(site, store),
+        *_question_sections(site, store),
         Section("runs", "Runs", "", (tables.runs_table("runs", runs),)),
     ]  # fmt: skip
     meta = (
@@ -56,7 +56,7 @@ def store_report(site: Site, store: str) -> Report:
     return Report(store, meta=meta, sections=kept)
 
 
-def _of_questions(site: Site, store: str) -> Iterator[Section]:
+def _question_sections(site: Site, store: str) -> Iterator[Section]:
     """A table for each question with a store's places, and their ranks among all stores."""
     for question in QUESTIONS:
         rows: list[Row] = []
@@ -82,7 +82,7 @@ def _of_questions(site: Site, store: str) -> Iterator[Section]:
 def dataset_report(site: Site, dataset: str) -> Report:
     """The page of a dataset."""
     runs = site.with_dataset(dataset)
-    every = tables.by_date(runs)
+    every = tables.sort_by_date(runs)
     sheets: dict[str, list[Glance]] = defaultdict(list)
     for one in every:
         for glance in one.glances:
@@ -133,7 +133,7 @@ def listing(site: Site, kind: str) -> Report:
     )
     rows = []
     for name in names:
-        runs = tables.by_date(site.with_store(name) if stores else site.with_dataset(name))
+        runs = tables.sort_by_date(site.with_store(name) if stores else site.with_dataset(name))
         others = {o for one in runs for o in (one.datasets if stores else one.stores)}
         page = store_page(name) if stores else dataset_page(name)
         newest = runs[0].facts
@@ -214,7 +214,7 @@ def _versions(entries: Iterable[StoreEntry]) -> Table:
         rows.append(
             Row.of(
                 Cell(store, store, href=store_page(store)),
-                plain(version or formatting.NOTHING),
+                plain_cell(version or formatting.NOTHING),
                 len(ordered),
                 tables.run_cell(ordered[0].run),
                 tables.run_cell(ordered[-1].run),

@@ -1,4 +1,4 @@
-"""Tables of the site's pages: of rankings, stores, datasets, versions and runs."""
+"""Tables of the site's pages: rankings, stores, datasets, versions and runs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from vectrial.document.blocks import Cell, Column, Row, Table, Tone, absent_cell, columns, plain
+from vectrial.document.blocks import (
+    Cell,
+    Column,
+    Row,
+    Table,
+    Tone,
+    absent_cell,
+    columns,
+    plain_cell,
+)
 from vectrial.experiments.registry import all_metrics
 from vectrial.report.sections.overview import GLANCE
 from vectrial.stats.verdict import VerdictKind
 from vectrial.util import formatting
 from vectrial.util.file_names import slug
 from vectrial_web.site.entries import RunFacts, StoreEntry, price_columns
-from vectrial_web.site.measured import POINTS, FrontPoint, Glance
+from vectrial_web.site.glances import POINTS, FrontPoint, Glance
 from vectrial_web.site.places import dataset_page, store_page
 from vectrial_web.site.questions import Question
-from vectrial_web.site.ranking import Rank, TermRanking
+from vectrial_web.site.ranking import RankedEntry, TermRanking
 from vectrial_web.site.run_pages import RunResult
 
 #: Rows of one table on a page; all are in the files beside it.
@@ -93,7 +102,7 @@ def _columns(question: Question) -> tuple[Column, ...]:
     return tuple(found)
 
 
-def _place_row(question: Question, place: Rank) -> Row:
+def _place_row(question: Question, place: RankedEntry) -> Row:
     entry = place.entry
     store = store_cell(entry.store, entry.label, entry.version)
     repeats = Cell(str(entry.repeats), entry.repeats, href=entry.address)
@@ -109,7 +118,7 @@ def _place_row(question: Question, place: Rank) -> Row:
             *entry.cells,
             *tail,
             *(() if question.among else (repeats,)),
-            plain(entry.setting),
+            plain_cell(entry.setting),
             run_cell(entry.run),
         ),
         entry.tone,
@@ -131,17 +140,17 @@ def _promise(entry: StoreEntry) -> Cell:
     return Cell("kept", "kept", f"in {outages} of {outages}", tone="good")
 
 
-def _rank(place: Rank) -> Cell:
+def _rank(place: RankedEntry) -> Cell:
     entry = place.entry
     if place.rank is None:  # a row without figures has its reason beside them
         note = f"Not ranked: {entry.why}" if entry.tone == "ok" else ""
         return Cell(formatting.NOTHING, note=note, tone="absent")
     if not place.level:
-        return plain(place.rank)
+        return plain_cell(place.rank)
     return Cell(f"{place.rank} =", place.rank, f"undecided or level with {len(place.level)}")
 
 
-def _verdict(place: Rank) -> Cell:
+def _verdict(place: RankedEntry) -> Cell:
     if place.verdict is None:
         note = place.entry.why or "there is no baseline with enough repeats"
         return Cell("not judged", "not judged", note=f"Not judged: {note}", tone="absent")
@@ -153,7 +162,7 @@ def _verdict(place: Rank) -> Cell:
 
 
 def glance_table(name: str, title: str, glances: Sequence[Glance], *, of_store: bool) -> Table:
-    """Rows at a glance: of one store by dataset, or of one dataset by store."""
+    """A table of rows at a glance: one store by dataset, or one dataset by store."""
     first = Column("sheet", "Dataset", numeric=False) if of_store else _STORE
     rows = []
     for one in glances[:MOST_ROWS]:
@@ -191,7 +200,7 @@ def runs_table(name: str, results: Iterable[RunResult]) -> Table:
         Column("machine", "Machine", numeric=False, minor=True),
     )
     rows = []
-    for one in by_date(results):
+    for one in sort_by_date(results):
         assert one.facts is not None
         bad = ", ".join(f"{n} {status}" for status, n in one.counts if status != "ok")
         wrong = f"gate failed: {', '.join(one.wrong)}" if one.wrong else ""
@@ -209,7 +218,7 @@ def runs_table(name: str, results: Iterable[RunResult]) -> Table:
     return Table(name, formatting.plural(len(rows), "run"), heads, tuple(rows))
 
 
-def by_date(results: Iterable[RunResult]) -> list[RunResult]:
+def sort_by_date(results: Iterable[RunResult]) -> list[RunResult]:
     """The runs that could be read, newest first."""
     found = [one for one in results if one.facts is not None]
     return sorted(

@@ -1,5 +1,5 @@
-"""Where the figures of a run are from: every measured point with its conditions and the values of
-its repeats, on pages of a bounded size."""
+"""The origin of a run's figures: every measured point with its conditions and the values of its
+repeats, on pages of a bounded size."""
 
 from __future__ import annotations
 
@@ -92,16 +92,16 @@ class Values:
         """The address of the values from which a figure was made, below the root of the site."""
         if source.trial is not None:
             found = (i for i, t in self._trial.items() if t.trial_id == source.trial)
-            return self._at(self._place.get(next(found, -1), 0))
+            return self._address_of(self._place.get(next(found, -1), 0))
         numbers = list(dict.fromkeys(self._place[i] for i in source.phases if i in self._place))
         if not numbers:
             return self.page_of(1)
         if len(numbers) == 1:
-            return self._at(numbers[0], source.metric)
+            return self._address_of(numbers[0], source.metric)
         if source not in self._derived:
             anchor = f"f{len(self._derived) + 1}"
             how = "" if source.recall is None else _READ.format(f"{source.recall:g}")
-            of = tuple((self._name(n), self._at(n, source.metric)) for n in numbers)
+            of = tuple((self._name(n), self._address_of(n, source.metric)) for n in numbers)
             self._derived[source] = Derived(anchor, source.metric, how, of)
         return f"{self.derived_page}#{self._derived[source].anchor}"
 
@@ -115,7 +115,7 @@ class Values:
         first = (number - 1) * _PAGE
         return [self._values(point) for point in self.points[first : first + _PAGE]]
 
-    def _at(self, number: int, metric: str = "") -> str:
+    def _address_of(self, number: int, metric: str = "") -> str:
         point = self.points[number]
         anchor = f"p{point.phases[0].phase_id}"
         if metric and any(metric in phase.metrics for phase in point.phases):

@@ -30,7 +30,7 @@ from vectrial.model.dataset import Truth
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.filters import Eq, Filters
 from vectrial.model.inputs import PositiveSeconds, Seconds, Warmup
-from vectrial.model.labels import ANOMALOUS, CLASS, repeated
+from vectrial.model.labels import ANOMALOUS, CLASS, find_duplicates
 from vectrial.model.lane import Lane
 from vectrial.model.metric import Metric, distances
 from vectrial.model.operating_point import OperatingPoint
@@ -63,7 +63,7 @@ class Anomaly(Experiment):
     false_alarms: the share of normal things that may be announced. Thresholds are chosen for it on
         held-out normal queries, a `calibration` share of each class, which are not judged by them.
     fixed: a threshold that is the same for all, judged beside the chosen ones.
-    search: search parameters; lists are grids. clients: of a closed loop, a number or a list.
+    search: search parameters; lists are grids. clients: closed-loop clients, a number or a list.
     returns: what the timed searches bring of each row found; min_s, max_s: as of search.
     timed: the queries of the timed searches: "all", or "anomalies". copies: so often each stands
         among them, as the queries of a published report do. Neither changes what is judged.
@@ -125,41 +125,41 @@ class Anomaly(Experiment):
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         asked = _anomaly_queries(context)
         where = [Eq(CLASS, name) for name in asked.classes]
-        phase = self._timed(asked, point)
+        phase = self._timed_phase(asked, point)
         phase.metrics |= {"duplicate_queries": asked.twice, "stored_queries": asked.stored}
         params = dict(phase.params)
         if (self.timed, self.copies) != ("all", 1):
             phase.params = {**params, "timed": self.timed, "copies": self.copies}
         yield phase
-        yield from self._judged(asked, params, point, where)
+        yield from self._judge_queries(asked, params, point, where)
 
-    def _timed(self, asked: _AnomalyQueries, point: Mapping[str, Any]) -> Phase:
+    def _timed_phase(self, queries: _AnomalyQueries, point: Mapping[str, Any]) -> Phase:
         """The timed searches."""
-        context, classes = asked.context, asked.classes
+        context, classes = queries.context, queries.classes
         every = np.arange(len(classes))
         if self.timed == "anomalies":
-            every = every[asked.anomalous]
+            every = every[queries.anomalous]
         if not len(every):
             raise StoreError("no query is of an anomaly")
         if self.copies > 1 or len(every) < len(classes):
             every = np.tile(every, self.copies)
-            context = _only(context, every, classes)
+            context = _with_queries(context, every, classes)
         where = [Eq(CLASS, classes[at]) for at in every.tolist()]
         load = ClosedLoop(int(point["clients"]), min_s=self.min_s, max_s=self.max_s)
         return dispatch.search(
             context, point, load, warmup_queries=self.warmup_queries, where=where
         )
 
-    def _judged(
+    def _judge_queries(
         self,
-        asked: _AnomalyQueries,
+        queries: _AnomalyQueries,
         params: Mapping[str, Any],
         point: Mapping[str, Any],
         where: Filters,
     ) -> Iterator[Phase]:
         """Run every query once more, untimed, and judge its answer. Yields a phase for each class,
         one for their mean, and one for all classes together under one threshold."""
-        context = asked.context
+        context = queries.context
         rule = {
             "score": self.score,
             "false_alarms": self.false_alarms,
@@ -177,19 +177,19 @@ class Anomaly(Experiment):
         each_us = (perf_counter_ns() - compared) / 1e3 / len(found)
         exact = self._likeness(context, [row[row >= 0] for row in truth.ids], own)
         recall = _recalls(found, truth)
-        held_out = self._held_out(asked, context.seed)
+        held_out = self._held_out(queries, context.seed)
         ended = perf_counter_ns()
 
         def phase(name: str, members: NDArray[np.bool_], **more: Any) -> Phase:
             made = Phase(name, started, ended, {**params, **more}, unsampled=_UNTIMED)
             known = (likeness[members], exact[members])
-            flags = (asked.anomalous[members], held_out[members])
+            flags = (queries.anomalous[members], held_out[members])
             made.metrics, made.missing = self._figures(*known, *flags)
             made.metrics["recall_mean"] = float(recall[members].mean())
             return made
 
-        names = np.array(asked.classes)
-        classes = [phase("class", names == name, of=name) for name in sorted(set(asked.classes))]
+        names = np.array(queries.classes)
+        classes = [phase("class", names == name, of=name) for name in sorted(set(queries.classes))]
         yield from classes
         mean = Phase("classes", started, ended, dict(params), unsampled=_UNTIMED)
         mean.metrics, mean.missing = _means(classes)
@@ -212,13 +212,13 @@ class Anomaly(Experiment):
                 out[at] = cosines.max() if self.score == "nearest" else cosines.mean()
         return out
 
-    def _held_out(self, asked: _AnomalyQueries, seed: int) -> NDArray[np.bool_]:
+    def _held_out(self, queries: _AnomalyQueries, seed: int) -> NDArray[np.bool_]:
         """Mask of the normal queries for choosing thresholds: a random share of each class."""
-        out = np.zeros(len(asked.classes), dtype=bool)
-        names = np.array(asked.classes)
+        out = np.zeros(len(queries.classes), dtype=bool)
+        names = np.array(queries.classes)
         rng = np.random.default_rng(seed)
-        for name in sorted(set(asked.classes)):
-            normal = rng.permutation(np.flatnonzero((names == name) & ~asked.anomalous))
+        for name in sorted(set(queries.classes)):
+            normal = rng.permutation(np.flatnonzero((names == name) & ~queries.anomalous))
             out[normal[: round(self.calibration * len(normal))]] = True
         return out
 
@@ -285,12 +285,12 @@ def _anomaly_queries(context: Context) -> _AnomalyQueries:
     classes = [str(name) for name in dataset.query_metadata.column(CLASS).to_pylist()]
     anomalous = np.array(dataset.query_metadata.column(ANOMALOUS).to_pylist(), dtype=bool)
     stored_classes = [str(name) for name in dataset.metadata.column(CLASS).to_pylist()]
-    twice, stored = repeated(dataset.queries, classes, dataset.vectors, stored_classes)
+    twice, stored = find_duplicates(dataset.queries, classes, dataset.vectors, stored_classes)
     keep = np.flatnonzero(~(twice | stored))
     if not len(keep):
         raise StoreError("every query is a copy of another, or of a stored row")
     if len(keep) < len(classes):
-        context = _only(context, keep, classes)
+        context = _with_queries(context, keep, classes)
     return _AnomalyQueries(
         context,
         tuple(classes[i] for i in keep.tolist()),
@@ -300,26 +300,26 @@ def _anomaly_queries(context: Context) -> _AnomalyQueries:
     )
 
 
-def _only(context: Context, keep: NDArray[np.int64], classes: Sequence[str]) -> Context:
+def _with_queries(context: Context, keep: NDArray[np.int64], classes: Sequence[str]) -> Context:
     """The context with only these queries of the dataset, in this order."""
     whole, every = context.truth, [Eq(CLASS, name) for name in classes]
 
     def truth(k: int, where: Filters) -> Truth:
-        return chosen(whole(k, every if where is not None else None), keep)
+        return select_queries(whole(k, every if where is not None else None), keep)
 
     dataset = replace(context.dataset, queries=context.dataset.queries[keep])
     return replace(context, dataset=dataset, truth=truth)
 
 
-def chosen(truth: Truth, keep: NDArray[np.int64]) -> Truth:
-    """The truth of the queries `keep`, in this order; a query may occur several times."""
-    begins, ends = truth.accept_offsets[keep], truth.accept_offsets[keep + 1]
+def select_queries(truth: Truth, queries: NDArray[np.int64]) -> Truth:
+    """The truth of the queries `queries`, in this order; a query may occur several times."""
+    begins, ends = truth.accept_offsets[queries], truth.accept_offsets[queries + 1]
     parts = [truth.accept_ids[b:e] for b, e in zip(begins, ends, strict=True)]
     return Truth(
         truth.k,
-        truth.ids[keep],
-        truth.distances[keep],
-        truth.available[keep],
+        truth.ids[queries],
+        truth.distances[queries],
+        truth.available[queries],
         np.concatenate([[0], np.cumsum(ends - begins)]).astype(np.int64),
         np.concatenate(parts),
     )

@@ -77,5 +77,5 @@ METRICS = (
     ),
 )
 
-#: By name.
+#: The experiment's own metrics by name.
 OWN = {metric.name: metric for metric in METRICS}

@@ -14,7 +14,7 @@ from vectrial.document.blocks import (
     Section,
     Table,
     count_cell,
-    plain,
+    plain_cell,
     spread_cell,
 )
 from vectrial.document.charts.theme import Looks
@@ -40,7 +40,7 @@ _STORE = Column("store", "Store", numeric=False)
 _SETTING = Column("setting", "Setting", numeric=False)
 
 
-def _shared(key: str, title: str, group: str) -> tuple[Column, Column]:
+def _figure_columns(key: str, title: str, group: str) -> tuple[Column, Column]:
     """Columns of a figure: from the store's answers, and from exact search."""
     return (
         Column(key, title, "1", group, spread=True),
@@ -60,10 +60,10 @@ _SEARCHED = (
     Column.of(OWN["stored_queries"], "of rows", "Copies left out", spread=False),
 )
 _JUDGED = (
-    *_shared("auroc", "found", "AUROC"),
-    *_shared("detection_rate", "found", "Anomalies announced"),
-    *_shared("false_alarm_rate", "found", "False alarms"),
-    *_shared("threshold", "found", "Threshold"),
+    *_figure_columns("auroc", "found", "AUROC"),
+    *_figure_columns("detection_rate", "found", "Anomalies announced"),
+    *_figure_columns("false_alarm_rate", "found", "False alarms"),
+    *_figure_columns("threshold", "found", "Threshold"),
     Column.of(OWN["fixed_detection_rate"], "announced", "Fixed threshold"),
     Column.of(OWN["fixed_false_alarm_rate"], "false alarms", "Fixed threshold"),
 )
@@ -76,13 +76,15 @@ def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list
         blocks.append(_searches(run, facet, [p for p in members if p.phase == "search"]))
         judged = [p for p in members if p.phase != "search"]
         if judged:
-            blocks += [_whole(run, facet, judged), _by_class(run, facet, judged)]
+            blocks += [_whole_table(run, facet, judged), _class_table(run, facet, judged)]
     return [Section("anomaly", "Anomalies among the normal", _LEAD, tuple(blocks))]
 
 
 def _searches(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
     rows = [
-        Row((*_named(run, p), *(_cell(p, column) for column in _SEARCHED)), p.state, p.series)
+        Row(
+            (*_series_cells(run, p), *(_cell(p, column) for column in _SEARCHED)), p.state, p.series
+        )
         for p in points
     ]
     return Table(
@@ -90,25 +92,25 @@ def _searches(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
         f"Searching under the class: {facet.title}",
         (_STORE, _SETTING, *_SEARCHED),
         tuple(rows),
-        _copies(points),
+        _copy_notes(points),
         grouped_by=0,
     )
 
 
-def _copies(points: Sequence[Point]) -> tuple[str, ...]:
+def _copy_notes(points: Sequence[Point]) -> tuple[str, ...]:
     left_out = [p for p in points if (p.value("duplicate_queries") or p.value("stored_queries"))]
     if not left_out:
         return ("Every query was asked about once: none is a copy of another, or of a stored row.",)
     return ("Exact copies of queries and of stored rows were left out before anything was timed.",)
 
 
-def _whole(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
+def _whole_table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
     columns = (_STORE, _SETTING, Column("over", "Over", numeric=False), *_JUDGED)
     rows = [
         Row(
             (
-                *_named(run, p),
-                plain(_WHOLE[p.phase]),
+                *_series_cells(run, p),
+                plain_cell(_WHOLE[p.phase]),
                 *(_cell(p, column) for column in _JUDGED),
             ),
             p.state,
@@ -122,18 +124,22 @@ def _whole(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
         f"What is told from the normal: {facet.title}",
         columns,
         tuple(rows),
-        (_rule(points[0]),),
+        (_threshold_rule(points[0]),),
         grouped_by=0,
     )
 
 
-def _by_class(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
+def _class_table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
     columns = (Column("class", "Class", numeric=False), _STORE, _SETTING, *_JUDGED)
     own = [p for p in points if p.phase == "class"]
     own.sort(key=lambda p: str(p.params["of"]))  # stable: stores stay in their order
     rows = [
         Row(
-            (plain(p.params["of"]), *_named(run, p), *(_cell(p, column) for column in _JUDGED)),
+            (
+                plain_cell(p.params["of"]),
+                *_series_cells(run, p),
+                *(_cell(p, column) for column in _JUDGED),
+            ),
             p.state,
             p.series,
         )
@@ -149,7 +155,7 @@ def _by_class(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
     )
 
 
-def _rule(point: Point) -> str:
+def _threshold_rule(point: Point) -> str:
     """The rule for choosing thresholds, in words."""
     alarms, fixed = point.params["false_alarms"], point.params["fixed"]
     alike = "the mean cosine" if point.params["score"] == "mean" else "the nearest cosine"
@@ -173,23 +179,23 @@ def _queries(points: Sequence[Point]) -> str:
         counts = sorted(p.value(name) or 0 for p in points)
         least, most = int(counts[0]), int(counts[-1])
         parts.append(f"{least} {what}" if least == most else f"{least} to {most} {what}")
-    return f"Of each class: {formatting.joined(parts)}; AUROC is of all of them."
+    return f"Of each class: {formatting.list_in_words(parts)}; AUROC is of all of them."
 
 
-def _named(run: RunData, point: Point) -> tuple[Cell, Cell]:
+def _series_cells(run: RunData, point: Point) -> tuple[Cell, Cell]:
     setting = operating_point(replace(point, index_params={}), without=_TOLD_APART)
-    return plain(run.labels[point.series]), plain(setting, note=point.reason or "")
+    return plain_cell(run.labels[point.series]), plain_cell(setting, note=point.reason or "")
 
 
 def _cell(point: Point, column: Column) -> Cell:
     if column.key == "clients":
-        return plain(point.params["clients"])
+        return plain_cell(point.params["clients"])
     if column.key in _COUNTS:
         return count_cell(point, column.key)
-    return spread_cell(point, column.key, column.unit, show=_shown(column.key))
+    return spread_cell(point, column.key, column.unit, show=_number_format(column.key))
 
 
-def _shown(key: str) -> Callable[[float], str] | None:
+def _number_format(key: str) -> Callable[[float], str] | None:
     if "_rate" in key:
         return lambda share: f"{share:.1%}"
     if key.startswith(("auroc", "threshold")):

@@ -17,7 +17,7 @@ from vectrial.model.progress import Progress
 _TOLERANCE = 1e-3
 
 
-def of_texts(dataset: Dataset, column: str, progress: Progress) -> Callable[[int, int], int]:
+def text_embedder(dataset: Dataset, column: str, progress: Progress) -> Callable[[int, int], int]:
     """A function that embeds the texts of rows [start, stop) anew with MiniLM; it returns their
     UTF-8 bytes.
 

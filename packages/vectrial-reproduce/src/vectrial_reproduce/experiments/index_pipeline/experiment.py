@@ -35,11 +35,11 @@ from vectrial.model.store import Hits, Searcher, Store
 from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch, ingest
 from vectrial.workload.python.closed_loop import closed_loop
-from vectrial.workload.queries import drawn
-from vectrial_reproduce.experiments.index_pipeline import imported
-from vectrial_reproduce.experiments.index_pipeline.embedding import of_texts
+from vectrial.workload.queries import draw_queries
+from vectrial_reproduce.experiments.index_pipeline import bulk_import
+from vectrial_reproduce.experiments.index_pipeline.embedding import text_embedder
 from vectrial_reproduce.experiments.index_pipeline.metrics import METRICS
-from vectrial_reproduce.experiments.index_pipeline.phases import phase_of, steps
+from vectrial_reproduce.experiments.index_pipeline.phases import phase_of, span_phases
 from vectrial_reproduce.segments.index_files import SegmentBuilder
 from vectrial_reproduce.segments.objects import Objects
 from vectrial_reproduce.segments.pipeline import Pipeline, PipelineSettings
@@ -80,7 +80,7 @@ class IndexPipeline(Experiment):
         before a segment is cut; empty: none. They are MiniLM's, on this machine's processors.
     search: search parameters, as of the experiment `search`; each index is searched with them.
     merged: one index of all rows is built and searched as well, at the first point.
-    min_s, max_s: of each search, as of the experiment `search`, by one client.
+    min_s, max_s: times of each search by one client, as in the experiment `search`.
 
     Phases: `put` (embed, segment, put), `index` (get, check, build, write back), `load`, `search`,
     and of one index of all rows `merged` and `search_merged`; of a server `import` comes between
@@ -126,7 +126,7 @@ class IndexPipeline(Experiment):
     max_s: PositiveSeconds = 20.0
 
     @model_validator(mode="after")
-    def _in_range(self) -> IndexPipeline:
+    def _check_range(self) -> IndexPipeline:
         if any(not 0 <= depth <= 1000 for depth in self.prefetch):
             raise ValueError("prefetch is between 0 and 1000")
         if any(not 0.1 <= rate <= 1e6 for rate in self.link_mbit):
@@ -184,7 +184,7 @@ class IndexPipeline(Experiment):
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         if context.store.capabilities.bulk_import is not None:
-            yield from imported.run(context, point, self.part_mb << 20, self.concurrency)
+            yield from bulk_import.run(context, point, self.part_mb << 20, self.concurrency)
             load = ClosedLoop(1, min_s=self.min_s, max_s=self.max_s)
             model = context.store.capabilities.indexes[context.index.kind].search
             for setting in search_settings(model, self.search):
@@ -207,15 +207,15 @@ class IndexPipeline(Experiment):
             objects = Objects(access, part_bytes=self.part_mb << 20, concurrency=self.concurrency)
             embed = None
             if self.embed:
-                embed = of_texts(context.dataset, self.embed, context.progress)
+                embed = text_embedder(context.dataset, self.embed, context.progress)
             pipeline = Pipeline(
                 context.dataset, objects, builder, settings, folder / "scratch", context.progress,
                 embed,
             )  # fmt: skip
-            yield from self._through(context, point, pipeline, folder)
+            yield from self._run_pipeline(context, point, pipeline, folder)
             pipeline.remove()
         if self.merged and self._is_first(point):
-            yield from self._merged(context, point, builder, folder)
+            yield from self._build_single_index(context, point, builder, folder)
 
     def _is_first(self, point: Mapping[str, Any]) -> bool:
         """True for the first point: one index of all rows would be the same for every point."""
@@ -224,7 +224,7 @@ class IndexPipeline(Experiment):
         on_default = point["transport"] == _DEFAULT_TRANSPORT[self.objects[0]]
         return on_default and all(point[name] == one for name, one in zip(names, own, strict=True))
 
-    def _through(
+    def _run_pipeline(
         self, context: Context, point: Mapping[str, Any], pipeline: Pipeline, folder: Path
     ) -> Iterator[Phase]:
         """Send the segments through the pipeline, and search the indexes."""
@@ -238,7 +238,7 @@ class IndexPipeline(Experiment):
             phase = phase_of(name, point, began, pipeline, outcome, stages)
             phase.metrics["cpu_s"] = (process_time_ns() - cpu_ns) / 1e9
             yield phase
-            yield from steps(pipeline.spans.of(*stages))
+            yield from span_phases(pipeline.spans.of(*stages))
             outcome.raise_failed(name, len(pipeline.bounds))
         began, cpu_ns = perf_counter_ns(), process_time_ns()
         stores, outcome = pipeline.load(folder / "loaded")
@@ -246,7 +246,7 @@ class IndexPipeline(Experiment):
             phase = phase_of("load", point, began, pipeline, outcome, (Stage.LOAD,))
             phase.metrics["cpu_s"] = (process_time_ns() - cpu_ns) / 1e9
             yield phase
-            yield from steps(pipeline.spans.of(Stage.LOAD))
+            yield from span_phases(pipeline.spans.of(Stage.LOAD))
             outcome.raise_failed("load", len(pipeline.bounds))
             yield from self._searches(context, point, stores, "search")
         finally:
@@ -254,7 +254,7 @@ class IndexPipeline(Experiment):
                 store.close()
             shutil.rmtree(folder / "loaded", ignore_errors=True)
 
-    def _merged(
+    def _build_single_index(
         self, context: Context, point: Mapping[str, Any], builder: SegmentBuilder, folder: Path
     ) -> Iterator[Phase]:
         """Build a single index of all rows, for comparison."""
@@ -284,7 +284,7 @@ class IndexPipeline(Experiment):
         for number, setting in enumerate(search_settings(model, self.search)):
             params = search_params(context, setting)
             kind = context.store.capabilities.scores[context.schema.metric]
-            searcher = union(
+            searcher = union_searcher(
                 [store.searcher(context.k, params) for store in stores],
                 context.k,
                 larger_is_closer=kind in LARGER_IS_CLOSER,
@@ -292,7 +292,7 @@ class IndexPipeline(Experiment):
             seed = (context.seed, number, len(stores))
             phase = closed_loop(
                 searcher,
-                drawn(context.dataset, truth, seed, repeat=context.repeat_queries),
+                draw_queries(context.dataset, truth, seed, repeat=context.repeat_queries),
                 truth,
                 min_s=self.min_s,
                 max_s=self.max_s,
@@ -314,7 +314,7 @@ class IndexPipeline(Experiment):
         return 2.0 if merged else 1.0
 
 
-def union(searchers: Sequence[Searcher], k: int, *, larger_is_closer: bool) -> Searcher:
+def union_searcher(searchers: Sequence[Searcher], k: int, *, larger_is_closer: bool) -> Searcher:
     """A search of several indexes, one after the other, for the k best of all their rows."""
     if len(searchers) == 1:
         return searchers[0]

@@ -19,7 +19,7 @@ _DONE = {
 _TITLES = {stage: stage.replace("_", " ").capitalize() for stage in Stage}
 
 
-def _of_stage(stage: Stage) -> tuple[MetricName, ...]:
+def _stage_metrics(stage: Stage) -> tuple[MetricName, ...]:
     done, title = _DONE[stage], _TITLES[stage]
     return (
         MetricName(f"{stage}_sum_s", "s", "lower", f"{done}, added up over workers", title),
@@ -37,7 +37,7 @@ def _of_stage(stage: Stage) -> tuple[MetricName, ...]:
 
 
 METRICS = (
-    *(metric for stage in Stage for metric in _of_stage(stage)),
+    *(metric for stage in Stage for metric in _stage_metrics(stage)),
     MetricName("pipeline_wall_s", "s", "lower", "from the first step to the last", "Wall clock"),
     MetricName("pipeline_sum_s", "s", "lower", "all steps added up over workers", "Sum of steps"),
     MetricName(

@@ -16,7 +16,9 @@ _NOT_SAMPLED = "other steps ran at the same time"
 _MOST_SPANS = 2000
 
 
-def totals(phase: Phase, spans: Sequence[Span], stages: Sequence[Stage], segments: int) -> None:
+def write_totals(
+    phase: Phase, spans: Sequence[Span], stages: Sequence[Stage], segments: int
+) -> None:
     """Write the totals of a phase's spans, and the metrics of its stages, into the phase."""
     phase.metrics |= {
         "segments": float(segments),
@@ -42,10 +44,10 @@ def phase_of(
     resumed run has no times, because they would cover only some of the segments."""
     phase = Phase(name, began_ns, perf_counter_ns(), dict(point))
     own = pipeline.spans.of(*stages)
-    totals(phase, own, stages, len(pipeline.bounds))
+    write_totals(phase, own, stages, len(pipeline.bounds))
     phase.metrics["resumed_segments"] = float(len(outcome.resumed))
     if name == "index":
-        limit = pipeline.settings.under_way * pipeline.segment_bytes
+        limit = pipeline.settings.most_in_memory * pipeline.segment_bytes
         index_s = of_spans.sum_s(pipeline.spans.of(Stage.BUILD, Stage.WRITE_BACK))
         moved_s = of_spans.sum_s(pipeline.spans.of(Stage.PUT, Stage.GET))
         phase.metrics |= {
@@ -84,7 +86,7 @@ def stage_metrics(
     }
 
 
-def steps(spans: Sequence[Span]) -> Iterator[Phase]:
+def span_phases(spans: Sequence[Span]) -> Iterator[Phase]:
     """A phase for each span, unless there are too many to keep."""
     for span in spans if len(spans) <= _MOST_SPANS else ():
         phase = Phase("step", span.started_ns, span.ended_ns, role=Role.STEP)

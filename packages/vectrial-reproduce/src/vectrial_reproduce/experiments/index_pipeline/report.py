@@ -8,8 +8,24 @@ from typing import Any
 from vectrial.analysis.analysis import Facet, by_facet
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Trial
-from vectrial.document.blocks import Block, Cell, Column, Figure, Section, Table, plain, spread_cell
-from vectrial.document.charts.theme import Looks, beside_names, chart_of, described, finished, ink
+from vectrial.document.blocks import (
+    Block,
+    Cell,
+    Column,
+    Figure,
+    Section,
+    Table,
+    plain_cell,
+    spread_cell,
+)
+from vectrial.document.charts.theme import (
+    Looks,
+    chart_of,
+    description,
+    finish_chart,
+    ink,
+    plot_width,
+)
 from vectrial.document.charts.vegalite import Settings, channel
 from vectrial.document.sections import INDEX, STORE, store_row
 from vectrial.util import formatting
@@ -24,7 +40,7 @@ _PLACE = (
     Column("builders", "Builders"),
     Column("prefetch", "Prefetch"),
 )
-#: Of each phase its stages.
+#: Stages of each phase.
 _STAGES = {
     "put": (Stage.EMBED, Stage.SEGMENT, Stage.PUT),
     "import": (Stage.IMPORT,),
@@ -108,7 +124,7 @@ def sections(run: RunData, points: Sequence[Point], looks: Looks | None) -> list
     for facet, members in by_facet([p for p in points if p.phase != "step"]):
         blocks += _tables(run, facet, members)
         if looks is not None:
-            blocks += _drawn(run, facet, members)
+            blocks += _time_figures(run, facet, members)
     return [Section("index-pipeline", "Indexes through object storage", _LEAD, tuple(blocks))]
 
 
@@ -139,7 +155,7 @@ def _tables(run: RunData, facet: Facet, points: Sequence[Point]) -> Iterator[Tab
             f"pipeline-searches-{facet.slug}",
             f"Searches of all segments, and of one index of all rows: {facet.title}",
             _SEARCHES,
-            tuple(store_row(run, p, _searched(p)) for p in searched),
+            tuple(store_row(run, p, _search_cells(p)) for p in searched),
             ("Segments are searched one after the other by one client, each with this setting.",),
             grouped_by=0,
         )
@@ -150,11 +166,11 @@ def _place(point: Point) -> tuple[Cell, ...]:
     if rate := point.params.get("link_mbit"):
         transport = f"{transport}, {rate:g} Mbit/s"
     return (
-        plain(point.params.get("objects")),
-        plain(transport),
-        plain(point.params.get("segment_rows")),
-        plain(point.params.get("builders")),
-        plain(point.params.get("prefetch")),
+        plain_cell(point.params.get("objects")),
+        plain_cell(transport),
+        plain_cell(point.params.get("segment_rows")),
+        plain_cell(point.params.get("builders")),
+        plain_cell(point.params.get("prefetch")),
     )
 
 
@@ -162,10 +178,10 @@ def _total(point: Point) -> tuple[Cell, ...]:
     known = {stage: point.value(f"{stage}_critical_s") or 0.0 for stage in _STAGES[point.phase]}
     critical = max(known, key=lambda stage: known[stage])
     return (
-        plain(point.phase, note=point.reason or ""),
+        plain_cell(point.phase, note=point.reason or ""),
         spread_cell(point, "pipeline_wall_s", "s"),
         spread_cell(point, "pipeline_sum_s", "s"),
-        plain(critical.replace("_", " ") if known[critical] else formatting.NOTHING),
+        plain_cell(critical.replace("_", " ") if known[critical] else formatting.NOTHING),
         spread_cell(point, "cpu_s", "s"),
         spread_cell(point, "server_cpu_s", "s"),
         spread_cell(point, "server_peak_rss_bytes", "B"),
@@ -173,13 +189,13 @@ def _total(point: Point) -> tuple[Cell, ...]:
         spread_cell(point, "objects_read_bytes", "B"),
         spread_cell(point, "in_flight_bytes", "B"),
         spread_cell(point, "in_flight_limit_bytes", "B"),
-        plain(int(point.value("resumed_segments") or 0)),
+        plain_cell(int(point.value("resumed_segments") or 0)),
     )
 
 
 def _stage(point: Point, stage: Stage) -> tuple[Cell, ...]:
     return (
-        plain(stage.replace("_", " ")),
+        plain_cell(stage.replace("_", " ")),
         spread_cell(point, f"{stage}_sum_s", "s"),
         spread_cell(point, f"{stage}_wall_s", "s"),
         spread_cell(point, f"{stage}_bytes", "B"),
@@ -189,14 +205,14 @@ def _stage(point: Point, stage: Stage) -> tuple[Cell, ...]:
     )
 
 
-def _searched(point: Point) -> tuple[Cell, ...]:
+def _search_cells(point: Point) -> tuple[Cell, ...]:
     count = int(point.value("segments") or 1)
     place = " ".join(str(point.params.get(name, "")) for name in ("objects", "transport"))
     over = "one index of all rows" if count == 1 else f"{count} segments ({place})"
     setting = {k: v for k, v in point.params.items() if k not in _SKIPPED_POINT}
     return (
-        plain(over),
-        plain(formatting.params(setting)),
+        plain_cell(over),
+        plain_cell(formatting.params(setting)),
         spread_cell(point, "recall_mean", "1"),
         spread_cell(point, "qps", "1/s"),
         spread_cell(point, "latency_p50", "us"),
@@ -205,7 +221,7 @@ def _searched(point: Point) -> tuple[Cell, ...]:
     )
 
 
-def _drawn(run: RunData, facet: Facet, points: Sequence[Point]) -> Iterator[Figure]:
+def _time_figures(run: RunData, facet: Facet, points: Sequence[Point]) -> Iterator[Figure]:
     """For each store, a figure over time of the first repeat at its slowest point."""
     for series in run.ordered(points):
         own = [p for p in points if p.series == series and p.phase == "index" and p.state == "ok"]
@@ -237,7 +253,7 @@ def _gantt(trial: Trial) -> Callable[[int, bool], dict[str, Any]]:
     for step in steps:
         start, length = (step.started_s or 0.0) - zero, step.duration_s or 0.0
         number, stage = int(step.params["segment"]), str(step.params["stage"]).replace("_", " ")
-        said = described(("segment", str(number)), (stage, formatting.seconds(length)))
+        said = description(("segment", str(number)), (stage, formatting.seconds(length)))
         row = {"segment": number, "stage": stage, "start": start, "end": start + length}
         rows.append({**row, "description": said})
 
@@ -260,6 +276,6 @@ def _gantt(trial: Trial) -> Callable[[int, bool], dict[str, Any]]:
                 description="description:N",
             )
         )
-        return finished(bars, beside_names(width), max(120, min(600, 22 * count)))
+        return finish_chart(bars, plot_width(width), max(120, min(600, 22 * count)))
 
     return spec

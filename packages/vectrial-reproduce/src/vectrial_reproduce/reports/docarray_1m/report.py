@@ -110,7 +110,7 @@ def _part(name: str, title: str, built: dict[str, Scalar | list[Scalar]], ef: in
             ),
             *(
                 replace(
-                    report.through(name, f"docarray-{name.lower()}", built, *notes),
+                    report.through_docarray(name, f"docarray-{name.lower()}", built, *notes),
                     unlike_ours=_FOUND,
                 )
                 for name, *notes in (
@@ -140,7 +140,7 @@ REPORT = Reproduction(
     server_memory="40GB",
     parts=(
         *(part for part, _ in _EACH),
-        *(report.on_edge(part, built) for part, built in _EACH),
+        *(report.edge_fallback(part, built) for part, built in _EACH),
     ),
     claims=(
         sift_claims.FEW_ROWS,

@@ -1,4 +1,4 @@
-"""What DocArray's benchmark on SIFT1M concludes from its figures."""
+"""Conclusions of DocArray's benchmark on SIFT1M."""
 
 from __future__ import annotations
 

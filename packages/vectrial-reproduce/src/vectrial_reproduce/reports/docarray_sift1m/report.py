@@ -50,7 +50,7 @@ MEASURES = (
     Measure(("crud", "recall"), "search", "search", "recall_mean"),
 )  # fmt: skip
 
-#: What DocArray's own stores are here, and Elasticsearch.
+#: The release that is used here for DocArray's own stores, and for Elasticsearch.
 HERE = "DocArray 0.21"
 MADE = {"create": "with the time of making Documents out of rows, which theirs had made before"}
 _COUNTS = "AnnLite 0.5.10 counts all rows before each find, which is most of its time"
@@ -89,7 +89,7 @@ ASKS = (
 )
 
 
-def through(
+def through_docarray(
     published: str, store: str, params: dict[str, Scalar | list[Scalar]], *notes: str
 ) -> Arm:
     """A system called through DocArray, as in the report."""
@@ -97,7 +97,7 @@ def through(
     return Arm(published, store, "hnsw", params, "; ".join(said), through=HERE, of=MADE)
 
 
-def on_edge(part: Part, params: dict[str, Scalar | list[Scalar]]) -> Part:
+def edge_fallback(part: Part, params: dict[str, Scalar | list[Scalar]]) -> Part:
     """A part's Qdrant, measured as its engine in this process if no server of it is available."""
     arm = Arm(
         "Qdrant",
@@ -128,11 +128,11 @@ _SIFT = Part(
         Arm("Weaviate", "weaviate", "hnsw", _GRID),
         Arm("ElasticSearch", "elasticsearch", "hnsw", _GRID, MERGED, of_ours=MERGED_IN),
         Arm("Redis", "redis-search", "hnsw", _GRID),
-        through("AnnLite", "docarray-annlite", _GRID),
-        through("Qdrant", "docarray-qdrant", _GRID),
-        through("Weaviate", "docarray-weaviate", _GRID),
-        through("ElasticSearch", "docarray-elasticsearch", _GRID, UNMERGED),
-        through("Redis", "docarray-redis", _GRID),
+        through_docarray("AnnLite", "docarray-annlite", _GRID),
+        through_docarray("Qdrant", "docarray-qdrant", _GRID),
+        through_docarray("Weaviate", "docarray-weaviate", _GRID),
+        through_docarray("ElasticSearch", "docarray-elasticsearch", _GRID, UNMERGED),
+        through_docarray("Redis", "docarray-redis", _GRID),
         Arm("SQLite", "docarray-sqlite", "flat", here=HERE,
             of={**MADE, "delete": "a delete writes the order of all rows again"},
             grows=("delete",), unlike=COUNTED),
@@ -152,7 +152,7 @@ REPORT = Reproduction(
     server_memory="32GiB",
     parts=(
         _SIFT,
-        on_edge(_SIFT, _GRID),
+        edge_fallback(_SIFT, _GRID),
         Part(
             name="sift-cosine",
             title="SIFT1M by cosine, for what has nothing else",

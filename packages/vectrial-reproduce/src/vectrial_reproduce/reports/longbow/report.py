@@ -19,7 +19,7 @@ from vectrial_reproduce.reports.model import (
 
 _ARMS = (Arm("Longbow", "longbow", "hnsw"),)
 _REFERENCE = "reference server"
-#: What stands in for Longbow where there is none.
+#: The stand-in where Longbow cannot run.
 _FLAT = Arm(
     "Longbow", "flight", "flat",
     note="the reference server of Arrow Flight that comes with Vectrial, one Python process"
@@ -44,11 +44,11 @@ _MADE_UP = "uniform vectors, and texts of ten of 5,000 made-up words, as uneven 
 _ONE_READ = {"min_s": 0.0}
 #: A tenth of the rows: theirs is not stated.
 _FILTERED = 0.1
-#: How many different filters the queries have: as many as there can be.
+#: Number of different filters of the queries: as many as possible.
 _FILTERS = 64
 
 
-#: What is known of the filter, by the predicate that was measured.
+#: Description of the filter, by the predicate that was measured.
 _FILTER_SAID: dict[Scalar, str] = {
     "independent": f"{_FILTERS} different filters, each for some of the queries; every one keeps"
     " exactly a tenth, theirs is not stated",
@@ -58,7 +58,7 @@ _FILTER_SAID: dict[Scalar, str] = {
 _UNDER_FILTERS = {"predicate": tuple(_FILTER_SAID), "selectivity": _FILTERED}
 
 
-def _put(dim: int) -> Part:
+def _put_part(dim: int) -> Part:
     """Puts of every size that the report has at either dimension, and whole reads of each."""
     return Part(
         name=f"put-{dim}",
@@ -91,15 +91,15 @@ def _put(dim: int) -> Part:
     )  # fmt: skip
 
 
-def _on_reference(part: Part) -> Part:
+def _reference_part(part: Part) -> Part:
     """The part on the reference server, if Longbow cannot run."""
     return part.substitute("longbow", _FLAT, "reference", "the reference server")
 
 
-def _built() -> Part:
+def _graph_part() -> Part:
     """The smaller sizes once more, built as a graph: 50,000 rows of it take minutes."""
     sizes = (3_000, 10_000)
-    put = _put(128)
+    put = _put_part(128)
     (ask,) = put.asks
     return replace(
         put,
@@ -243,8 +243,8 @@ _PARTS = (
             for metric in ("qps", "latency_p50", "latency_p99")
         ),
     ),
-    _put(128),
-    _put(384),
+    _put_part(128),
+    _put_part(384),
     _hybrid(128, ("uniform-128-{rows}-text",), _MADE_UP),
     _hybrid(
         384,
@@ -261,7 +261,7 @@ REPORT = Reproduction(
     machine="MacBook Pro with Apple silicon, loopback, one run of each",
     scale=0.2,
     server_memory="1GB",  # 4 GB in a stress test, without saying which figures are of it
-    parts=(*_PARTS, *map(_on_reference, _PARTS), _built()),
+    parts=(*_PARTS, *map(_reference_part, _PARTS), _graph_part()),
     claims=(
         Claim(
             "A filter brings 25 % more searches per second",

@@ -1,4 +1,4 @@
-"""What the paper concludes from its figures."""
+"""Conclusions of the paper."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def _milvus(
     text: str,
     metric: str,
     part: str,
-    given: Given | None = None,
-    least: float = 1.0,
+    conditions: Given | None = None,
+    smallest_ratio: float = 1.0,
     note: str = "",
 ) -> Claim:
     """A claim that Milvus' figure is the larger one."""
-    own = given or {}
+    own = conditions or {}
     return Claim(
         text,
         metric,
         ClaimSide(part, own, _MILVUS),
         ClaimSide(part, own, _WEAVIATE),
-        least=least,
+        least=smallest_ratio,
         note=note,
     )
 
@@ -40,20 +40,22 @@ def _weaviate(
     text: str,
     metric: str,
     part: str,
-    given: Given | None = None,
+    conditions: Given | None = None,
     note: str = "",
 ) -> Claim:
     """A claim that Weaviate's figure is the larger one."""
-    own = given or {}
+    own = conditions or {}
     return Claim(
         text, metric, ClaimSide(part, own, _WEAVIATE), ClaimSide(part, own, _MILVUS), note=note
     )
 
 
-def _ahead(text: str, metric: str, one: ClaimSide, other: ClaimSide, note: str = "") -> Claim:
+def _lead_claim(
+    text: str, metric: str, first: ClaimSide, second: ClaimSide, note: str = ""
+) -> Claim:
     """A claim that Milvus' figure over Weaviate's is larger on one side than on the other."""
     sides = [
-        replace(side, stores=stores) for side in (one, other) for stores in (_MILVUS, _WEAVIATE)
+        replace(side, stores=stores) for side in (first, second) for stores in (_MILVUS, _WEAVIATE)
     ]
     return Claim(text, metric, sides[0], sides[1], (sides[2], sides[3]), note=note)
 
@@ -99,7 +101,7 @@ CLAIMS = (
         "Milvus loads many rows with columns faster than Weaviate", "throughput", "ingest",
         {**_HM, "rows": 105_100},
     ),
-    _ahead(
+    _lead_claim(
         "Weaviate's loads slow down more with their size than Milvus'", "throughput",
         ClaimSide("ingest", {"rows": _FULL}), ClaimSide("ingest", {"rows": _SMALL}),
     ),
@@ -170,7 +172,7 @@ CLAIMS = (
     replace(
         _milvus(
             "At full size Milvus takes 2.1 to 5.8 times the disk of Weaviate", "disk", "storage",
-            {"rows": _FULL}, least=2.1,
+            {"rows": _FULL}, smallest_ratio=2.1,
             note="read off a plot, where Weaviate's word vectors take less than the vectors"
             " themselves; its own ratio on arXiv is 1.4",
         ),
@@ -189,7 +191,7 @@ CLAIMS = (
         "With eight clients Weaviate answers more on word vectors", "qps", "concurrency",
         {**_GLOVE, "clients": 8}, note=_AT_EQUAL_EF,
     ),
-    _ahead(
+    _lead_claim(
         "Milvus' lead in searches per second grows with the dimensions", "qps",
         ClaimSide("concurrency", {**_ARXIV, "rows": 2_138_591, "k": 10}),
         ClaimSide("concurrency", {**_GLOVE, "rows": 1_183_514, "k": 100}),
@@ -283,7 +285,7 @@ CLAIMS = (
         "In two shards Milvus loads 100,000 rows and more faster than Weaviate", "throughput",
         "sharded_ingest", {"rows": (100_000, 1_183_514)},
     ),
-    _ahead(
+    _lead_claim(
         "In two shards Weaviate's loads slow down more with their size", "throughput",
         ClaimSide("sharded_ingest", {"rows": 1_183_514}),
         ClaimSide("sharded_ingest", {"rows": 10_000}),

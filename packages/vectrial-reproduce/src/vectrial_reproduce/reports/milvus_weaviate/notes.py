@@ -1,4 +1,4 @@
-"""What the report's method did, and what is done here."""
+"""Differences between the report's method and the one used here."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _ARMS = (
         of={"disk": "two thirds of it can be the graph's log of changes, which shrinks to a small"
                     " part when it is condensed: files of more rows may be smaller"}),
 )  # fmt: skip
-#: What a store does under filters alone, of the metrics that filtered searches have.
+#: Note on metrics of filtered searches, about what a store does under filters only.
 _FEW_KEPT = (
     "where a filter keeps fewer than 40,000 rows, these are compared one by one whatever ef is"
 )
@@ -65,7 +65,7 @@ _GRAPH = (
 _APPENDED = "before it builds an index, Milvus writes every row once"
 
 
-def _loaded(note: str = "") -> tuple[Measure, ...]:
+def _load_measures(note: str = "") -> tuple[Measure, ...]:
     """note: remark on the loads of one dataset."""
     return (
         Measure(
@@ -104,23 +104,23 @@ _UNINDEXED: dict[str, Any] = {"selectivity": "own", "payload_index": "off"}
 _UNFILTERED: dict[str, Any] = {"selectivity": 1.0, "payload_index": ("on", "fixed")}
 
 
-def _filtered(
-    covers: tuple[str, str], ours: str, given: Mapping[str, Scalar], where: Mapping[str, Any]
+def _filtered_measure(
+    covers: tuple[str, str], ours: str, conditions: Mapping[str, Scalar], where: Mapping[str, Any]
 ) -> Measure:
     absent = _NEEDED if where is _UNINDEXED else ""
     note = "" if where is _UNFILTERED else _AMONG
     return Measure(
-        covers, "filtered", "search", ours, given=given, where=where, note=note, absent=absent
+        covers, "filtered", "search", ours, given=conditions, where=where, note=note, absent=absent
     )
 
 
 #: The recall of its searches without a filter is left out: it is against the truth under filters.
 _FILTERED = (
-    _filtered(("filtered", "qps"), "qps", {"indexed": True}, _INDEXED),
-    _filtered(("filtered", "qps"), "qps", {"indexed": False}, _UNINDEXED),
-    _filtered(("filtered", "recall"), "recall_mean", {}, _INDEXED),
+    _filtered_measure(("filtered", "qps"), "qps", {"indexed": True}, _INDEXED),
+    _filtered_measure(("filtered", "qps"), "qps", {"indexed": False}, _UNINDEXED),
+    _filtered_measure(("filtered", "recall"), "recall_mean", {}, _INDEXED),
     *(
-        _filtered(("result_files", metric), ours, {"filter": told}, where)
+        _filtered_measure(("result_files", metric), ours, {"filter": told}, where)
         for told, where in (
             ("indexed", _INDEXED), ("unindexed", _UNINDEXED), ("none", _UNFILTERED),
         )
@@ -145,7 +145,7 @@ def _loads(*sizes: int, weaviate: int | None = None) -> tuple[Ask, ...]:
     return (Ask("ingest", {"probes": 0, "settle_s": 10.0}, grown, faithful_of=own),)
 
 
-#: What the stand-in of the columns differs in.
+#: Differences of the columns' stand-in.
 _COLUMNS = (
     "the stand-in has 24 real columns, as theirs, but 384 dimensions instead of 2048: a row without"
     " indexes takes less time, so that the same indexes are a larger share of it; its columns are"
@@ -191,7 +191,7 @@ REPORT = Reproduction(
             arms=_ARMS,
             asks=(*_loads(10_000, 100_000, 1_183_514), *_searches()),
             measures=(
-                *_loaded(),
+                *_load_measures(),
                 *_SEARCHED,
                 Measure(
                     ("sharded_concurrency", "qps"),
@@ -252,7 +252,7 @@ REPORT = Reproduction(
                 Ask("time_to_searchable"),
                 *_searches(),
             ),
-            measures=(*_loaded(), *_SEARCHED),
+            measures=(*_load_measures(), *_SEARCHED),
             batch_rows=2000,
             least=20_000,
             metadata=False,
@@ -267,7 +267,7 @@ REPORT = Reproduction(
             k=25,
             arms=_ARMS_HNM,
             asks=(*_loads(1_000, 10_000, 105_100, weaviate=100),),
-            measures=_loaded("the stand-in has 3 columns of metadata, theirs 24"),
+            measures=_load_measures("the stand-in has 3 columns of metadata, theirs 24"),
             batch_rows=2000,
             least=1000,
         ),

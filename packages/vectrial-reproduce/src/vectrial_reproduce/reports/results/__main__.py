@@ -1,9 +1,9 @@
 """`python -m vectrial_reproduce.reports.results docs/results`: measure committed results again.
 
-Works through docs/results/results.toml: what is stale is measured, sealed into its folder, and its
-pages are generated. Before each, it waits until the machine is quiet. It can be interrupted at any
-moment and started again: a run that was begun by the same code is completed. One that fails does
-not stop the others.
+Works through docs/results/results.toml: each stale result is measured and sealed into its folder,
+and its pages are generated. Before each measurement the command waits until the machine is quiet.
+It can be interrupted at any moment and started again: a run that was begun by the same code is
+completed. One that fails does not stop the others.
 
 Exit codes: 0 all that was asked for is committed, 1 something failed, 2 invalid input, 130 after
 Ctrl-C.
@@ -27,10 +27,10 @@ from vectrial.report.pages import save
 from vectrial.util import formatting, interrupts
 from vectrial_reproduce.reports import committed, conclusions
 from vectrial_reproduce.reports.results import code, quiet, table
-from vectrial_reproduce.reports.results.declared import CommittedResult, chosen, read
-from vectrial_reproduce.reports.results.measure import Places, measure
+from vectrial_reproduce.reports.results.declarations import CommittedResult, read, select_results
+from vectrial_reproduce.reports.results.measure import ResultFolders, measure
 from vectrial_reproduce.reports.results.sealed import CommittedState
-from vectrial_reproduce.reports.results.sealed import committed as state_of
+from vectrial_reproduce.reports.results.sealed import committed_state as state_of
 
 #: Seconds that a run has to stop its servers after Ctrl-C.
 _PATIENCE_S = 90.0
@@ -41,15 +41,15 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
-        with interrupts.handled():
-            interrupts.allow(_PATIENCE_S)
+        with interrupts.handle_signals():
+            interrupts.allow_cleanup(_PATIENCE_S)
             return _list(options) if options.list or options.stale else _measure(options)
     except VectrialError as error:
         print(error, file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         _say("interrupted; the same command goes on with it")
-        return interrupts.code()
+        return interrupts.exit_code()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -60,12 +60,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("results", type=Path, help="folder of the results, with results.toml")
-    add("--only", action="append", default=[], metavar="NAME", help="only this one (repeatable)")
-    add("--all", action="store_true", help="also what is not stale")
-    add("--older", type=int, default=0, metavar="N", help="stale: more than N commits ago (0)")
+    add("--only", action="append", default=[], metavar="NAME", help="only this result (repeatable)")
+    add("--all", action="store_true", help="measure results that are not stale, too")
+    add("--older", type=int, default=0, metavar="N", help="stale after more than N commits (0)")
     add("--list", action="store_true", help="print what is committed; measure nothing")
     add("--stale", action="store_true", help="print what is stale; measure nothing")
-    add("--format", choices=("table", "md", "jsonl"), default="table", help="of the list")
+    add("--format", choices=("table", "md", "jsonl"), default="table", help="format of the list")
     add("--no-wait", action="store_true", help="measure on a busy machine, too")
     add("--accept-fewer", action="store_true", help="commit fewer measured trials than before")
     add("--runs", type=Path, default=Path("runs/results"), help="folder of the runs")
@@ -89,12 +89,12 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _selection(options: argparse.Namespace) -> list[CommittedResult]:
-    return chosen(read(options.results), options.only)
+    return select_results(read(options.results), options.only)
 
 
 def _measure(options: argparse.Namespace) -> int:
     results = _selection(options)
-    places = Places(options.results, options.runs)
+    places = ResultFolders(options.results, options.runs)
     if changed := code.changes():
         _say(f"! what is measured now has changes that no commit holds: {', '.join(changed)}")
     failed = {}
@@ -104,7 +104,7 @@ def _measure(options: argparse.Namespace) -> int:
             if not options.all and not table.is_stale(state, options.older):
                 _say(f"{result.name}: measured by this code on {state.started:%Y-%m-%d}")
                 continue
-            _say(_announced(result, state))
+            _say(_status_line(result, state))
             wait = None if options.no_wait else partial(quiet.wait, _say)
             measure(result, places, wait=wait, accept_fewer=options.accept_fewer)
             _pages(result, options.results)
@@ -113,16 +113,16 @@ def _measure(options: argparse.Namespace) -> int:
             _say(f"{result.name}: {error}")
             continue
         _say(f"{result.name}: sealed into {options.results / result.name}")
-    return _ended(failed, results)
+    return _print_outcome(failed, results)
 
 
-def _announced(result: CommittedResult, state: CommittedState) -> str:
+def _status_line(result: CommittedResult, state: CommittedState) -> str:
     needs = f"; it needs {result.needs}" if result.needs else ""
     if state.started is None:
         return f"{result.name}: measured for the first time{needs}"
-    count = table.behind(state)
+    count = table.commits_behind(state)
     age = "by an unknown revision" if count is None else f"{formatting.plural(count, 'commit')} ago"
-    took = formatting.seconds(state.took.total_seconds())
+    took = formatting.seconds(state.duration.total_seconds())
     return f"{result.name}: measured {age}, in {took}; measuring again{needs}"
 
 
@@ -138,7 +138,7 @@ def _pages(result: CommittedResult, results: Path) -> None:
         _say(f"{result.name}: it has a bundle now; remove `pending` from its entry")
 
 
-def _ended(failed: dict[str, str], results: Sequence[CommittedResult]) -> int:
+def _print_outcome(failed: dict[str, str], results: Sequence[CommittedResult]) -> int:
     for name, why in failed.items():
         _say(f"failed: {name}: {why}")
     if failed:

@@ -1,8 +1,8 @@
-"""How far the code that measures has come since a result was measured, in commits.
+"""The number of commits to the measuring code since a result was measured.
 
-It is decided by git: the commits between the revision that a run recorded and the checkout's that
-touch what measures. What only reads runs (analysis, reports, comparison, pages, the commands) does
-not count, since pages are generated again from the same bundle.
+Git counts the commits between the revision that a run recorded and that of the checkout, if they
+touch code that measures. Code that only reads runs (analysis, reports, comparison, pages, the
+commands) does not count, since pages are generated again from the same bundle.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from vectrial_reproduce.reports.results.declared import CommittedResult
+from vectrial_reproduce.reports.results.declarations import CommittedResult
 
 #: The checkout of this package.
 _HERE = Path(__file__).parent
@@ -38,10 +38,10 @@ _MEASURES = (
 _REPORTS = (f"{_OWN}/reports", f"{_PACKAGE}/reports")
 
 
-def behind(result: CommittedResult, revisions: Iterable[str | None]) -> int | None:
+def commits_since(result: CommittedResult, revisions: Iterable[str | None]) -> int | None:
     """Commits since the oldest of some revisions that touch the code measuring a result; None if a
     revision is unknown here. 0: measuring again would do the same."""
-    found = [_since(one, result) for one in set(revisions)]
+    found = [_commits_since(one, result) for one in set(revisions)]
     known = [len(commits) for commits in found if commits is not None]
     return max(known, default=None) if len(known) == len(found) else None
 
@@ -57,15 +57,15 @@ def changes() -> list[str]:
     return (output or "").splitlines()
 
 
-def _since(revision: str | None, result: CommittedResult) -> frozenset[str] | None:
+def _commits_since(revision: str | None, result: CommittedResult) -> frozenset[str] | None:
     """Commits since a revision that touch the code measuring a result; None if it is unknown."""
     # Asked for apart: what git leaves out of a listing, no other path of it brings back.
-    parts = [_commits(revision, paths) for paths in (_MEASURES, _own(result)) if paths]
+    parts = [_commits(revision, paths) for paths in (_MEASURES, _own_paths(result)) if paths]
     known = [part for part in parts if part is not None]
     return frozenset().union(*known) if len(known) == len(parts) else None
 
 
-def _own(result: CommittedResult) -> tuple[str, ...]:
+def _own_paths(result: CommittedResult) -> tuple[str, ...]:
     """Paths of the code that measures only this result."""
     if not result.is_reproduction:
         return tuple(_suites(result))

@@ -13,13 +13,19 @@ from vectrial.analysis.run_data import load
 from vectrial.model.errors import UserError
 from vectrial.report import pages
 from vectrial.results.bundle import SUFFIX, seal
-from vectrial.results.database import BeingWritten
+from vectrial.results.database import RunBeingWritten
 from vectrial.util.children import python
 from vectrial.util.scratch import ScratchFolder
 from vectrial_reproduce.reports.folder import MANIFEST
 from vectrial_reproduce.reports.results import code
-from vectrial_reproduce.reports.results.declared import CommittedResult
-from vectrial_reproduce.reports.results.sealed import Facts, bundles, committed, facts, runs
+from vectrial_reproduce.reports.results.declarations import CommittedResult
+from vectrial_reproduce.reports.results.sealed import (
+    RunOrigin,
+    bundles,
+    committed_state,
+    facts,
+    runs,
+)
 
 #: Name of a bundle in its folder.
 BUNDLE = f"run{SUFFIX}"
@@ -32,8 +38,9 @@ class NotMeasured(UserError):
 
 
 @dataclass(frozen=True)
-class Places:
-    """Folders. results: of the committed results. runs: of the measurements, a folder for each."""
+class ResultFolders:
+    """Folders of results and runs. results: folder of the committed results. runs: folder of the
+    measurements, with a folder for each."""
 
     results: Path
     runs: Path
@@ -41,7 +48,7 @@ class Places:
 
 def measure(
     result: CommittedResult,
-    places: Places,
+    places: ResultFolders,
     *,
     wait: Callable[[], None] | None = None,
     accept_fewer: bool = False,
@@ -60,12 +67,12 @@ def measure(
     """
     own = places.runs / result.name
     own.mkdir(parents=True, exist_ok=True)
-    begun = unsealed(result, places)
+    begun = unsealed_run(result, places)
     if begun is None or not _is_complete(result, begun):
         if wait is not None:
             wait()
         _run(command(result, own, begun))
-        begun = unsealed(result, places)
+        begun = unsealed_run(result, places)
         if begun is None:
             raise NotMeasured("the command left no run", where=str(own))
         if wait is not None and result.is_run and disturbed_keys(load(begun)):
@@ -74,17 +81,17 @@ def measure(
     seal_into(result, begun, places.results, accept_fewer=accept_fewer)
 
 
-def command(result: CommittedResult, own: Path, begun: Path | None) -> list[str]:
+def command(result: CommittedResult, folder: Path, run: Path | None) -> list[str]:
     """The words after `vectrial` that measure a result into its folder of runs, or complete a
     run."""
     form = ["--no-report"] if result.is_run else ["-f", "jsonl"]
-    if begun is None:
-        return [*result.words, "--out", str(own), *form]
-    options = [] if result.is_reproduction else _repeated(result.words[1:])
-    return [result.words[0], "--resume", str(begun), *options, *form]
+    if run is None:
+        return [*result.words, "--out", str(folder), *form]
+    options = [] if result.is_reproduction else _options_to_repeat(result.words[1:])
+    return [result.words[0], "--resume", str(run), *options, *form]
 
 
-def _repeated(words: Sequence[str]) -> list[str]:
+def _options_to_repeat(words: Sequence[str]) -> list[str]:
     """Options that a resumed run needs again, such as its stores."""
     found, skip = [], False
     for word in words:
@@ -94,7 +101,7 @@ def _repeated(words: Sequence[str]) -> list[str]:
     return found
 
 
-def unsealed(result: CommittedResult, places: Places) -> Path | None:
+def unsealed_run(result: CommittedResult, places: ResultFolders) -> Path | None:
     """The newest run of a result that is not committed and was begun by the current code.
 
     Raises:
@@ -104,17 +111,17 @@ def unsealed(result: CommittedResult, places: Places) -> Path | None:
     for folder in sorted((path for path in folders if path.is_dir()), reverse=True):
         try:
             parts = {part: facts(run) for part, run in runs(folder).items()}
-        except BeingWritten:
+        except RunBeingWritten:
             raise
         except UserError:  # it did not come to its beginning
             continue
         if not parts:
             continue
-        sealed = {one.started for one in committed(result, places.results).parts.values()}
+        sealed = {one.started for one in committed_state(result, places.results).parts.values()}
         if sealed >= {one.started for one in parts.values()}:
             return None
         revisions = [revision for one in parts.values() for revision in one.revisions]
-        return folder if code.behind(result, revisions) == 0 else None
+        return folder if code.commits_since(result, revisions) == 0 else None
     return None
 
 
@@ -161,13 +168,13 @@ def seal_into(
 
 def _require_as_many(
     result: CommittedResult,
-    found: Mapping[str, Facts],
+    found: Mapping[str, RunOrigin],
     results: Path,
     run: Path,
     *,
     accept_fewer: bool,
 ) -> None:
-    before = committed(result, results).measured
+    before = committed_state(result, results).measured
     now = sum(part.measured for part in found.values())
     if now < before and not accept_fewer:
         raise NotMeasured(

@@ -43,7 +43,7 @@ class Activity:
     processes: Sequence[BusyProcess] = ()
 
     @property
-    def quiet(self) -> bool:
+    def is_quiet(self) -> bool:
         """True if a phase measured at the same time would not be marked as disturbed."""
         busy = self.cores is not None and self.cores > OTHER_CORES_SHARE * self.processors
         return not busy and self.steal_share <= STEAL_SHARE
@@ -59,11 +59,11 @@ class Activity:
         return ", and ".join(said) or "quiet"
 
 
-def look(seconds: float = LOOK_S) -> Activity:
+def measure_activity(seconds: float = LOOK_S) -> Activity:
     """Activity of the machine over this many seconds, without this process."""
-    before, machine, began = _used(), machine_now(), time.monotonic()
+    before, machine, began = _cpu_s_by_process(), machine_now(), time.monotonic()
     time.sleep(seconds)
-    after, later, span_s = _used(), machine_now(), time.monotonic() - began
+    after, later, span_s = _cpu_s_by_process(), machine_now(), time.monotonic() - began
     processors = os.cpu_count() or 1
     own = os.getpid()
     grown = {
@@ -73,16 +73,16 @@ def look(seconds: float = LOOK_S) -> Activity:
     processes = [
         BusyProcess(pid, name, used / span_s) for (pid, name), used in grown.items() if pid != own
     ]
-    busy = _grown(machine.busy_s, later.busy_s)
+    busy = _increase(machine.busy_s, later.busy_s)
     return Activity(
         None if busy is None else max(0.0, busy - ours) / span_s,
         processors,
-        (_grown(machine.steal_s, later.steal_s) or 0.0) / span_s / processors,
+        (_increase(machine.steal_s, later.steal_s) or 0.0) / span_s / processors,
         sorted(processes, key=lambda one: -one.cores),
     )
 
 
-def wait(say: Callable[[str], None], seen: Callable[[], Activity] = look) -> None:
+def wait(say: Callable[[str], None], seen: Callable[[], Activity] = measure_activity) -> None:
     """Return when the machine is quiet. say: called with a line on what keeps it busy, at once and
     then once a minute.
 
@@ -90,7 +90,7 @@ def wait(say: Callable[[str], None], seen: Callable[[], Activity] = look) -> Non
     """
     said_at: float | None = None
     began = time.monotonic()
-    while not (now := seen()).quiet:
+    while not (now := seen()).is_quiet:
         at = time.monotonic()
         if said_at is None or at - said_at >= SAY_S:
             waited = formatting.seconds(at - began)
@@ -98,11 +98,11 @@ def wait(say: Callable[[str], None], seen: Callable[[], Activity] = look) -> Non
             said_at = at
 
 
-def _grown(before: float | None, after: float | None) -> float | None:
+def _increase(before: float | None, after: float | None) -> float | None:
     return None if before is None or after is None else after - before
 
 
-def _used() -> dict[tuple[int, str], float]:
+def _cpu_s_by_process() -> dict[tuple[int, str], float]:
     """Processor seconds by process. Processes that end meanwhile are left out."""
     found = {}
     for process in psutil.process_iter(["pid", "name", "cpu_times"]):

@@ -1,4 +1,4 @@
-"""What runs say of themselves: revision, date, duration, machine, how much was measured."""
+"""The origin of runs: revision, date, duration, machine, and number of measured trials."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vectrial.results.database import DATABASE
 from vectrial.results.reader import RunReader
 from vectrial.util import formatting
 from vectrial_reproduce.reports.folder import MANIFEST
-from vectrial_reproduce.reports.results.declared import CommittedResult
+from vectrial_reproduce.reports.results.declarations import CommittedResult
 
 #: Trials follow each other within the start of a server: a longer gap is a run that stood still,
 #: to be resumed later.
@@ -34,18 +34,18 @@ from gap
 
 
 @dataclass(frozen=True)
-class Facts:
+class RunOrigin:
     """Facts about a run. revisions: revisions of the code that began it and of the code that
-    continued it; None if unknown. changed: there were uncommitted changes. ended: end of its last
-    trial. paused: total time of pauses before it was resumed. measured: trials with a result, out
-    of `trials`. finished: the run is complete."""
+    continued it; None if unknown. was_changed: there were uncommitted changes. ended: end of its
+    last trial. paused: total time of pauses before it was resumed. measured: trials with a result,
+    out of `trials`. finished: the run is complete."""
 
     started: datetime
     ended: datetime
     paused: timedelta
     finished: bool
     revisions: tuple[str | None, ...]
-    changed: bool
+    was_changed: bool
     machine: str
     measured: int
     trials: int
@@ -56,7 +56,7 @@ class CommittedState:
     """A result's committed state. parts: facts by folder within its own; "" for a run's bundle."""
 
     result: CommittedResult
-    parts: dict[str, Facts]
+    parts: dict[str, RunOrigin]
 
     @property
     def revisions(self) -> tuple[str | None, ...]:
@@ -74,15 +74,15 @@ class CommittedState:
         return min((part.started for part in self.parts.values()), default=None)
 
     @property
-    def took(self) -> timedelta:
+    def duration(self) -> timedelta:
         """Total duration of the parts, without pauses."""
         spans = (part.ended - part.started - part.paused for part in self.parts.values())
         return sum(spans, timedelta())
 
     @property
-    def changed(self) -> bool:
+    def was_changed(self) -> bool:
         """True if a part was measured with uncommitted changes."""
-        return any(part.changed for part in self.parts.values())
+        return any(part.was_changed for part in self.parts.values())
 
     @property
     def machine(self) -> str:
@@ -90,7 +90,7 @@ class CommittedState:
         return "; ".join(dict.fromkeys(part.machine for part in self.parts.values()))
 
 
-def facts(run: Path) -> Facts:
+def facts(run: Path) -> RunOrigin:
     """Facts about a run, given as a folder or a bundle.
 
     Raises:
@@ -101,7 +101,7 @@ def facts(run: Path) -> Facts:
         trials = reader.rows(_TRIALS)[0]
     environment = record["environment"]
     ends = [one for one in (record["finished_at"], trials["ended"]) if one is not None]
-    return Facts(
+    return RunOrigin(
         record["started_at"],
         ends[0] if ends else record["started_at"],
         timedelta(seconds=trials["paused_s"]),
@@ -125,7 +125,7 @@ def _machine(environment: dict[str, Any]) -> str:
     return ", ".join(filter(None, parts))
 
 
-def committed(result: CommittedResult, results: Path) -> CommittedState:
+def committed_state(result: CommittedResult, results: Path) -> CommittedState:
     """The committed state of a result.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from vectrial.document.blocks import Column, Report, Row, Section, Table, plain
+from vectrial.document.blocks import Column, Report, Row, Section, Table, plain_cell
 from vectrial.util import formatting
 from vectrial_reproduce.reports.results import code
 from vectrial_reproduce.reports.results.sealed import CommittedState
@@ -34,53 +34,55 @@ def page(states: Sequence[CommittedState]) -> Report:
 
 
 def _row(state: CommittedState) -> Row:
-    about = described(state)
+    about = as_object(state)
     if state.started is None:
         cells = ["", "", "not yet", "", "", ""]
-        words = [plain(text) for text in (about["result"], *cells, about["command"])]
+        words = [plain_cell(text) for text in (about["result"], *cells, about["command"])]
         return Row(tuple(words), "absent")
     revisions = ", ".join((one or "unknown")[:10] for one in about["revisions"])
     return Row(
         (
-            plain(about["result"]),
-            plain(revisions + ("*" if about["changed"] else "")),
-            plain(about["behind"], "unknown" if about["behind"] is None else str(about["behind"])),
-            plain(about["measured"], f"{state.started:%Y-%m-%d %H:%M} UTC"),
-            plain(about["took_s"], formatting.seconds(about["took_s"])),
-            plain(about["trials"], f"{about['trials']:,}"),
-            plain(about["machine"]),
-            plain(about["command"]),
+            plain_cell(about["result"]),
+            plain_cell(revisions + ("*" if about["changed"] else "")),
+            plain_cell(
+                about["behind"], "unknown" if about["behind"] is None else str(about["behind"])
+            ),
+            plain_cell(about["measured"], f"{state.started:%Y-%m-%d %H:%M} UTC"),
+            plain_cell(about["took_s"], formatting.seconds(about["took_s"])),
+            plain_cell(about["trials"], f"{about['trials']:,}"),
+            plain_cell(about["machine"]),
+            plain_cell(about["command"]),
         )
     )
 
 
-def described(state: CommittedState) -> dict[str, Any]:
+def as_object(state: CommittedState) -> dict[str, Any]:
     """A row as an object. behind: None if unknown, or if nothing is measured."""
     return {
         "result": state.result.name,
         "command": " ".join(("vectrial", *state.result.words)),
         "needs": state.result.needs,
         "revisions": list(state.revisions),
-        "changed": state.changed,
-        "behind": behind(state),
+        "changed": state.was_changed,
+        "behind": commits_behind(state),
         "measured": None if state.started is None else state.started.isoformat(),
-        "took_s": state.took.total_seconds() if state.parts else None,
+        "took_s": state.duration.total_seconds() if state.parts else None,
         "trials": state.measured,
         "machine": state.machine,
     }
 
 
-def behind(state: CommittedState) -> int | None:
+def commits_behind(state: CommittedState) -> int | None:
     """Commits since the result was measured; see `vectrial_reproduce.reports.results.code`."""
-    return code.behind(state.result, state.revisions) if state.parts else None
+    return code.commits_since(state.result, state.revisions) if state.parts else None
 
 
 def is_stale(state: CommittedState, older: int = 0) -> bool:
     """True if the result is missing, or of an unknown revision, or over `older` commits old."""
-    count = behind(state)
+    count = commits_behind(state)
     return count is None or count > older
 
 
 def objects(states: Sequence[CommittedState]) -> Iterator[dict[str, Any]]:
     """Each result as an object."""
-    return map(described, states)
+    return map(as_object, states)

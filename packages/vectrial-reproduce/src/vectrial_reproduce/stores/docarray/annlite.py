@@ -25,7 +25,7 @@ from vectrial_reproduce.stores.docarray.documents import (
 METRICS = {vt.Metric.L2: "euclidean", vt.Metric.COSINE: "cosine", vt.Metric.IP: "inner_product"}
 #: A vector shorter than ten times float32's epsilon is not normalised under cosine.
 NORMS = (10 * 2.0**-23, math.inf)
-#: What a column may hold in AnnLite's own table; truth values are kept there as 0 and 1.
+#: Types of columns in AnnLite's own table; booleans are kept there as 0 and 1.
 _COLUMNS = {
     vt.FieldType.INT: int,
     vt.FieldType.BOOL: int,

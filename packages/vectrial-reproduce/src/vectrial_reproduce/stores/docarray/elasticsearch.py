@@ -28,14 +28,15 @@ _SIMILARITIES = {
 }
 _COLUMNS = {vt.FieldType.INT: "long", vt.FieldType.FLOAT: "double", vt.FieldType.BOOL: "bool"}
 _REQUEST_S = 300.0
-#: What `num_candidates` may be; DocArray asks for as many unless it is told.
+#: Largest `num_candidates`, which is DocArray's default.
 _MOST_CANDIDATES = 10_000
 #: Rows that one answer may hold, of which the server's own 10,000 are too few.
 _MOST_ROWS = 1_000_000
 
 
 class ElasticsearchArrayHnswBuild(vt.Params):
-    """m, ef_construction: of each segment's graph (the lowest layer has up to 2m links)."""
+    """m, ef_construction: parameters of each segment's graph (the lowest layer has up to 2m
+    links)."""
 
     m: int = Bound(default=16, ge=2, le=512)
     ef_construction: int = Bound(default=100, ge=2, le=3200)
@@ -173,5 +174,5 @@ class DocArrayElasticsearch(ServedDocumentArray):
     def _condition(self, where: vt.Filter) -> lucene_filters.Query:
         return lucene_filters.query(vt.coerce_values(where, self._schema), self._schema.columns)
 
-    def _declared(self, scores: NDArray[np.float64]) -> NDArray[np.float32]:
+    def _declared_scores(self, scores: NDArray[np.float64]) -> NDArray[np.float32]:
         return to_declared_scores(scores, self._schema.metric)

@@ -3,7 +3,8 @@
 A row is a Document under its id in decimal digits: DocArray writes it whole, serialised, as one
 value beside the vector and the columns that can be filtered by, and a search brings the whole
 Documents of its answer back. Beside the database, a DocumentArray has a list of the ids in their
-order. What another DocumentArray wrote is not in the list, so no answer here comes from it.
+order. Documents that another DocumentArray wrote are not in the list, so they are in no answer
+here.
 """
 
 from __future__ import annotations
@@ -105,10 +106,10 @@ class IndexedDocumentArray(DocumentArrayStore):
                 self._rows._del_doc_by_id(id_)
 
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
-        found = self._found(list(map(str, ids.tolist())))
+        found = self._find_documents(list(map(str, ids.tolist())))
         return vt.table_of(self._schema, [to_batch(found, self._schema)])
 
-    def _found(self, ids: list[str]) -> list[Any]:
+    def _find_documents(self, ids: list[str]) -> list[Any]:
         if not ids:
             return []
         try:
@@ -128,7 +129,7 @@ class IndexedDocumentArray(DocumentArrayStore):
             raise vt.Unsupported(f"{self.name} does not search under a filter")
         find, score = self._finder(k, params), self.score
         arguments = {} if where is None else {"filter": self._condition(where)}
-        declared = self._declared
+        declared = self._declared_scores
 
         def search_one(vector: NDArray[np.float32], /) -> vt.Hits:
             found = find(vector, limit=k, **arguments)
@@ -137,7 +138,7 @@ class IndexedDocumentArray(DocumentArrayStore):
 
         return search_one
 
-    def _declared(self, scores: NDArray[np.float64]) -> NDArray[np.float32]:
+    def _declared_scores(self, scores: NDArray[np.float64]) -> NDArray[np.float32]:
         """Scores (k,) of an answer, converted to what `capabilities.scores` declares."""
         return scores.astype(np.float32)
 
@@ -148,7 +149,7 @@ class IndexedDocumentArray(DocumentArrayStore):
 class ServedDocumentArray(IndexedDocumentArray):
     """A DocumentArray over a server: the one that the database's own store declares.
 
-    collection_pattern: of the collection's name, around 20 hexadecimal digits.
+    collection_pattern: pattern of the collection's name, around 20 hexadecimal digits.
     """
 
     kind = "server"

@@ -12,7 +12,7 @@ from pydantic import Field as Bound
 from vectrial.model.filters import Range
 from vectrial.stores import common as vt
 from vectrial.stores.qdrant.common import NORMS
-from vectrial.stores.qdrant.filters import Words, translate
+from vectrial.stores.qdrant.filters import ConditionConstructors, translate
 from vectrial_reproduce.stores.docarray.indexed import CAVEATS, SERVED_CAVEATS, ServedDocumentArray
 
 _DISTANCES = {vt.Metric.L2: "euclidean", vt.Metric.COSINE: "cosine", vt.Metric.IP: "dot"}
@@ -32,7 +32,7 @@ def _any_of(key: str, values: Sequence[str | int]) -> dict[str, Any]:
 
 
 #: Conditions as DocArray takes them: as they are in Qdrant's JSON.
-_WORDS = Words(
+_WORDS = ConditionConstructors(
     must=lambda conditions: {"must": conditions},
     should=lambda conditions: {"should": conditions},
     must_not=lambda conditions: {"must_not": conditions},
@@ -44,8 +44,8 @@ _WORDS = Words(
 
 
 class QdrantArrayHnswBuild(vt.Params):
-    """m, ef_construction: of the graph. full_scan_threshold_kb: where fewer kilobytes of vectors
-    than this qualify, they are scanned exactly; None leaves it to the server."""
+    """m, ef_construction: parameters of the graph. full_scan_threshold_kb: where fewer kilobytes of
+    vectors than this qualify, they are scanned exactly; None leaves it to the server."""
 
     m: int = Bound(default=16, ge=2, le=1024)
     ef_construction: int = Bound(default=100, ge=4, le=100_000)
@@ -99,7 +99,7 @@ class DocArrayQdrant(ServedDocumentArray):
     )
 
     def _connect(self, address: vt.Address) -> Any:
-        return connected(address)
+        return connect(address)
 
     def _config(self) -> dict[str, Any]:
         params = self._index.params
@@ -144,7 +144,7 @@ class DocArrayQdrant(ServedDocumentArray):
         return condition
 
 
-def connected(address: vt.Address) -> Any:
+def connect(address: vt.Address) -> Any:
     """The official client, of the version that DocArray uses."""
     from qdrant_client import QdrantClient
 

@@ -9,7 +9,7 @@ from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, 
 from vectrial.stores import common as vt
 from vectrial.stores.redis import search as engine
 from vectrial.stores.redis.existing import index_info
-from vectrial.stores.redis.query import METRICS, equal_number, within
+from vectrial.stores.redis.query import METRICS, equal_number, range_query
 from vectrial.stores.redis.server import connect
 from vectrial_reproduce.stores.docarray.indexed import (
     CAVEATS,
@@ -91,7 +91,7 @@ class DocArrayRedis(ServedDocumentArray):
         }
 
     def _new(self) -> Any:
-        engine.without_time_limit(self._client)
+        engine.remove_time_limit(self._client)
         self._ef = engine.QueryEngineSearch().ef_search
         rows = super()._new()
         send = rows._client.execute_command
@@ -152,14 +152,14 @@ def _query(where: Filter, *, holds: bool) -> str:
         case IsNull(name):
             return f"({'-' if holds else ''}@{name}:[-inf +inf])"
         case Eq(name, value):
-            return _compared(name, _equal(name, value), holds)
+            return _clause(name, _equal(name, value), holds)
         case In(name, values):
-            return _compared(name, " | ".join(_equal(name, value) for value in values), holds)
+            return _clause(name, " | ".join(_equal(name, value) for value in values), holds)
         case Range(name):
-            return _compared(name, within(name, where), holds)
+            return _clause(name, range_query(name, where), holds)
 
 
-def _compared(name: str, inside: str, holds: bool) -> str:
+def _clause(name: str, inside: str, holds: bool) -> str:
     return f"({inside})" if holds else f"(@{name}:[-inf +inf] -({inside}))"
 
 

@@ -1,7 +1,7 @@
 """DocArray 0.21's own stores: a `DocumentArray` in memory, and one on SQLite.
 
-Both search exactly, by computing every distance in numpy; SQLite is only where the Documents
-lie, each pickled into one row.
+Both search exactly, by computing every distance in numpy; SQLite only stores the Documents, each
+pickled into one row.
 """
 
 from __future__ import annotations

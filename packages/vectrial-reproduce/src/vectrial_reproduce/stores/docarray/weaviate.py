@@ -36,7 +36,7 @@ _OPPOSITE = {
 
 
 class WeaviateArrayHnswBuild(vt.Params):
-    """m, ef_construction: of the graph."""
+    """m, ef_construction: parameters of the graph."""
 
     m: int = Bound(default=32, ge=4, le=2047)
     ef_construction: int = Bound(default=128, ge=4, le=100_000)
@@ -123,7 +123,7 @@ class DocArrayWeaviate(ServedDocumentArray):
         }
 
     def _new(self) -> Any:
-        with _key(self._address):
+        with _with_server_key(self._address):
             return super()._new()
 
     def _exists(self) -> bool:
@@ -173,7 +173,7 @@ def _headers(address: vt.Address) -> dict[str, str]:
 
 
 @contextmanager
-def _key(address: vt.Address) -> Iterator[None]:
+def _with_server_key(address: vt.Address) -> Iterator[None]:
     """Make DocArray, which has no setting for it, create its client with the server's key."""
     backend: Any = importlib.import_module("docarray.array.storage.weaviate.backend")
     module = backend.weaviate
@@ -192,12 +192,12 @@ def _where(where: Filter, *, holds: bool) -> dict[str, Any]:
             return _where(part, holds=not holds)
         case And(parts) | Or(parts):
             every = isinstance(where, And) is holds
-            return _joined("And" if every else "Or", [_where(one, holds=holds) for one in parts])
+            return _join("And" if every else "Or", [_where(one, holds=holds) for one in parts])
         case Eq(name, value):
-            return _compared(name, "Equal", value, holds)
+            return _comparison(name, "Equal", value, holds)
         case In(name, values):
-            each = [_compared(name, "Equal", value, holds) for value in values]
-            return _joined("Or" if holds else "And", each)
+            each = [_comparison(name, "Equal", value, holds) for value in values]
+            return _join("Or" if holds else "And", each)
         case Range(name):
             bounds = {
                 "GreaterThan": where.gt,
@@ -205,19 +205,19 @@ def _where(where: Filter, *, holds: bool) -> dict[str, Any]:
                 "LessThan": where.lt,
                 "LessThanEqual": where.lte,
             }
-            each = [_compared(name, op, v, holds) for op, v in bounds.items() if v is not None]
-            return _joined("And" if holds else "Or", each)
+            each = [_comparison(name, op, v, holds) for op, v in bounds.items() if v is not None]
+            return _join("And" if holds else "Or", each)
         case IsNull():
             raise vt.Unsupported("docarray-weaviate has no condition 'is_null'")
 
 
-def _joined(operator: str, conditions: list[dict[str, Any]]) -> dict[str, Any]:
+def _join(operator: str, conditions: list[dict[str, Any]]) -> dict[str, Any]:
     if len(conditions) == 1:
         return conditions[0]
     return {"operator": operator, "operands": conditions}
 
 
-def _compared(name: str, operator: str, value: Value, holds: bool) -> dict[str, Any]:
+def _comparison(name: str, operator: str, value: Value, holds: bool) -> dict[str, Any]:
     kind = "valueNumber" if isinstance(value, float) else "valueInt"
     if isinstance(value, bool):
         value = int(value)

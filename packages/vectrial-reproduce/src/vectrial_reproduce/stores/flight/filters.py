@@ -25,15 +25,15 @@ _OPERATORS = {
 }
 
 
-def written(where: Filter) -> list[dict[str, Any]]:
+def to_members(where: Filter) -> list[dict[str, Any]]:
     """The filter as a list for JSON."""
     match where:
         case And(parts):
-            return [member for part in parts for member in written(part)]
+            return [member for part in parts for member in to_members(part)]
         case Or(parts):
-            return [{"logic": "OR", "filters": [_one(part) for part in parts]}]
+            return [{"logic": "OR", "filters": [_to_member(part) for part in parts]}]
         case Not(part):
-            return [{"logic": "NOT", "filters": [_one(part)]}]
+            return [{"logic": "NOT", "filters": [_to_member(part)]}]
         case Eq(name, value):
             return [_comparison(name, "==", value)]
         case In(name, values):
@@ -53,13 +53,13 @@ def _comparison(field: str, operator: str, value: Any) -> dict[str, Any]:
     return {"field": field, "operator": operator, "value": value}
 
 
-def _one(where: Filter) -> dict[str, Any]:
+def _to_member(where: Filter) -> dict[str, Any]:
     """The filter as a single member of such a list."""
-    members = written(where)
+    members = to_members(where)
     return members[0] if len(members) == 1 else {"logic": "AND", "filters": members}
 
 
-def read(members: Any) -> Filter | None:
+def from_members(members: Any) -> Filter | None:
     """The filter that a list describes; None for an empty list.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Longbow by the Flight protocol that it has, with what version 987003c (January 2026) does.
+"""Longbow through its Flight protocol, with the behaviour of version 987003c (January 2026).
 
-Seen of a build of that version, with its portable code in the place of the assembly that does not
-assemble on x86-64:
+Observed with a build of that version, which uses portable code instead of its assembly, which does
+not assemble on x86-64:
 
 - a put is acknowledged when its rows are in a queue; the graph is built afterwards, with m and
   ef_construction of the whole server, and searched with 50 candidates or k whatever is asked for;
@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 
 from vectrial.model.filters import Eq, Filter
 from vectrial.stores import common as vt
-from vectrial_reproduce.stores.flight.filters import written
+from vectrial_reproduce.stores.flight.filters import to_members
 from vectrial_reproduce.stores.flight.longbow_server import TEXT_COLUMN, revision
 from vectrial_reproduce.stores.flight.store import FlightStore, hits
 
 #: Ids are cut to so many bits in the answer to a search.
 _ID_BITS = 32
-#: What its client says of a stream without a schema.
+#: Message of its client for a stream without a schema.
 _NO_ROWS = "Server never sent a data message"
 _OPERATORS = frozenset({"and", "eq", "range"})
 
@@ -116,9 +116,9 @@ class LongbowStore(FlightStore):
 
     def refresh(self) -> None:
         """Wait until searches find every row: a row is found once it is in the graph."""
-        vt.wait_until(lambda: self._indexed(self._there))
+        vt.wait_until(lambda: self._index_state(self._there))
 
-    def _rows_there(self) -> int:
+    def _indexable_rows(self) -> int:
         # A scan may come before rows that were acknowledged.
         self._there = max(self._there, self.count())
         return self._there
@@ -143,21 +143,21 @@ class LongbowStore(FlightStore):
         batches = [
             batch
             for one in np.unique(ids).tolist()
-            for batch in self._scanned({"filters": written(Eq("id", one))})
+            for batch in self._scan_batches({"filters": to_members(Eq("id", one))})
         ]
         return vt.table_of(self._schema, batches)
 
     def count(self) -> int:
-        return sum(batch.num_rows for batch in self._scanned({}))
+        return sum(batch.num_rows for batch in self._scan_batches({}))
 
     def find(self, where: Filter, limit: int) -> NDArray[np.int64]:
-        rows = self._scanned({"filters": self._translate(where)})
+        rows = self._scan_batches({"filters": self._translate(where)})
         ids = [batch.column("id").to_numpy() for batch in rows]
         return np.concatenate([np.empty(0, np.int64), *ids])[:limit]
 
-    def _scanned(self, members: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    def _scan_batches(self, members: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         try:
-            yield from super()._scanned(members)
+            yield from super()._scan_batches(members)
         except pa.ArrowException as error:
             if _NO_ROWS not in str(error):  # it sends no schema where there are none
                 raise

@@ -1,6 +1,6 @@
 """Longbow's server: a program that is given, an image of the user's, or an address.
 
-No registry has it, and its source has no open licence: nothing of it is here.
+No registry has it, and its source has no open licence, so none of it is in this repository.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SETTING = re.compile(r"LONGBOW_(MAX_MEMORY|HNSW_M|HNSW_EF_CONSTRUCTION|HNSW_SQ8
 #: Unless the user sets it. With 1 GiB, its own default, a put waits for ever after some twenty
 #: small datasets were made and dropped: what they took is not counted back.
 _MAX_MEMORY_BYTES = 4 << 30
-#: What Go writes into a program of the source that it was built from.
+#: The key under which Go records the source in a program.
 _REVISION = re.compile(rb"vcs\.revision=([0-9a-f]{7,40})")
 _MODIFIED = b"vcs.modified=true"
 
@@ -50,7 +50,7 @@ def _program(progress: LineProgress) -> Path:
     return program
 
 
-def _at_hand() -> Availability:
+def _availability() -> Availability:
     return Availability(True) if own_program(_BIN, "longbow") else _NOWHERE
 
 
@@ -93,7 +93,7 @@ def _ready(address: Address) -> None:
 LONGBOW = Recipe(
     name="longbow",
     program=_program,
-    at_hand=_at_hand,
+    availability=_availability,
     ports=("grpc", "meta", "metrics"),
     public=("grpc",),
     command=_command,

@@ -13,7 +13,7 @@ from vectrial.model.availability import Availability
 from vectrial.model.progress import LineProgress
 from vectrial.model.store import Address
 from vectrial.servers.base import Command, NoProgram, NotReady, Recipe
-from vectrial.servers.local import HOST, refused
+from vectrial.servers.local import HOST, refused_error
 
 SNIPPET = """\
 from pyarrow import flight
@@ -39,7 +39,7 @@ def _program(progress: LineProgress) -> Path:
     return Path(sys.executable)
 
 
-def _at_hand() -> Availability:
+def _availability() -> Availability:
     missing = _missing()
     return Availability(not missing, missing)
 
@@ -67,16 +67,16 @@ def readiness(recipe: Recipe, address: Address) -> bytes:
     import pyarrow as pa
     from pyarrow import flight
 
-    from vectrial_reproduce.stores.flight.store import call_options, connected
+    from vectrial_reproduce.stores.flight.store import call_options, connect
 
-    with connected(address) as client:
+    with connect(address) as client:
         try:
             action = flight.Action("check_readiness", b'{"dataset": "vectrial"}')
             return next(client.do_action(action, call_options(address, _ASK_S))).body.to_pybytes()
         except StopIteration:
             raise NotReady("check_readiness has no answer") from None
         except (flight.FlightUnauthenticatedError, flight.FlightUnauthorizedError) as error:
-            raise refused(recipe, address, error) from error
+            raise refused_error(recipe, address, error) from error
         except (pa.ArrowException, OSError) as error:
             raise NotReady(f"{type(error).__name__}: {error}") from error
 
@@ -88,7 +88,7 @@ def _ready(address: Address) -> None:
 FLIGHT = Recipe(
     name="flight",
     program=_program,
-    at_hand=_at_hand,
+    availability=_availability,
     ports=("grpc",),
     public=("grpc",),
     command=_command,

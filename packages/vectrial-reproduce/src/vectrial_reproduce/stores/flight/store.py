@@ -21,7 +21,7 @@ from vectrial.model.filters import Filter, In, renamed
 from vectrial.stores import common as vt
 from vectrial.util.arrow import load_without_pandas
 from vectrial_reproduce.stores.flight import text as flight_text
-from vectrial_reproduce.stores.flight.filters import written
+from vectrial_reproduce.stores.flight.filters import to_members
 
 if TYPE_CHECKING:
     from pyarrow import flight
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 #: Names that the protocol has for columns of its own, in puts and in answers.
 _RESERVED = frozenset({"id", "vector", "embedding", "score", "metadata"})
 _METRICS = {vt.Metric.L2: "euclidean", vt.Metric.COSINE: "cosine", vt.Metric.IP: "dot_product"}
-#: What a search is to bring back, as members of its ticket.
+#: Parts of rows that a search returns, as members of its ticket.
 _RETURNING: Mapping[vt.Returning, Mapping[str, bool]] = {
     vt.Returning.IDS: {},
     vt.Returning.METADATA: {"include_metadata": True},
     vt.Returning.VECTORS: {"include_vectors": True},
 }
-#: How long a call may take.
+#: Longest time of a call.
 _ASK_S = 300.0
 
 
@@ -105,7 +105,7 @@ class FlightStore(vt.ServerStore):
     def _connect(self, address: vt.Address) -> Any:
         self._options = call_options(address)
         load_without_pandas()  # else the first search would do it, and be charged with it
-        return connected(address)
+        return connect(address)
 
     def version(self) -> str:
         if "server-info" not in {
@@ -131,7 +131,7 @@ class FlightStore(vt.ServerStore):
     def _bind(self, schema: vt.Schema, index: vt.Index) -> None:
         super()._bind(schema, index)
         self._names = self._column_names(schema)
-        arrow = zip(schema.arrow(), self._on_wire, strict=True)
+        arrow = zip(schema.arrow(), self._wire_columns, strict=True)
         self._wire_schema = pa.schema([column.with_name(name) for column, name in arrow])
 
     def _column_names(self, schema: vt.Schema) -> Mapping[str, str]:
@@ -141,7 +141,7 @@ class FlightStore(vt.ServerStore):
         return schema.columns if _RESERVED & set(own) else own
 
     @property
-    def _on_wire(self) -> list[str]:
+    def _wire_columns(self) -> list[str]:
         """Names of all columns, in the order of `Schema.arrow`."""
         return ["id", "vector", *self._names.values()]
 
@@ -158,19 +158,19 @@ class FlightStore(vt.ServerStore):
 
         def state() -> tuple[bool, str]:
             nonlocal rows
-            ready, described = self._indexed(rows or 0)
+            ready, described = self._index_state(rows or 0)
             if ready and rows is None:
-                rows = self._rows_there()
-                return self._indexed(rows)
+                rows = self._indexable_rows()
+                return self._index_state(rows)
             return ready, described
 
         return vt.wait_until(state)
 
-    def _rows_there(self) -> int:
+    def _indexable_rows(self) -> int:
         """Number of rows that the index must hold."""
         return self.count()
 
-    def _indexed(self, rows: int) -> tuple[bool, str]:
+    def _index_state(self, rows: int) -> tuple[bool, str]:
         """True if the server is ready with `rows` rows in its index, and its description."""
         answer = self._readiness()
         if answer["status"] != "READY":
@@ -197,7 +197,7 @@ class FlightStore(vt.ServerStore):
     def upsert(self, batch: pa.RecordBatch) -> None:
         vt.check(batch, self._schema)
         if batch.num_rows:
-            self._put(self._wire_schema, [batch.rename_columns(self._on_wire)])
+            self._put(self._wire_schema, [batch.rename_columns(self._wire_columns)])
 
     def _put(self, schema: pa.Schema, batches: list[pa.RecordBatch]) -> None:
         from pyarrow import flight
@@ -214,21 +214,21 @@ class FlightStore(vt.ServerStore):
     def get(self, ids: NDArray[np.int64]) -> pa.Table:
         if not len(ids):
             return vt.table_of(self._schema, [])
-        which = written(In("id", tuple(np.unique(ids).tolist())))
-        return vt.table_of(self._schema, self._scanned({"filters": which}))
+        which = to_members(In("id", tuple(np.unique(ids).tolist())))
+        return vt.table_of(self._schema, self._scan_batches({"filters": which}))
 
     def count(self) -> int:
         return int(self._readiness()["index_len"])
 
     def scan(self, batch_size: int = 10_000) -> Iterator[pa.RecordBatch]:
-        for batch in self._scanned({}):
+        for batch in self._scan_batches({}):
             for start in range(0, batch.num_rows, batch_size):
                 yield batch.slice(start, batch_size)
 
-    def _scanned(self, members: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    def _scan_batches(self, members: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         for chunk in self._get({"name": self._name, **members}):
             if chunk.data is not None:
-                columns = chunk.data.select(self._on_wire).columns
+                columns = chunk.data.select(self._wire_columns).columns
                 yield pa.RecordBatch.from_arrays(columns, schema=self._schema.arrow())
 
     def _get(self, ticket: Mapping[str, Any]) -> flight.FlightStreamReader:
@@ -293,7 +293,7 @@ class FlightStore(vt.ServerStore):
         return np.asarray(self._get(members).read_all().column("id").to_numpy(), np.int64)
 
     def _translate(self, where: Filter) -> list[dict[str, Any]]:
-        return written(renamed(vt.coerce_values(where, self._schema), self._names))
+        return to_members(renamed(vt.coerce_values(where, self._schema), self._names))
 
 
 def _json(value: Any) -> bytes:
@@ -314,7 +314,7 @@ def hits(rows: pa.Table) -> vt.Hits:
     return rows.column("id").to_numpy().view(np.int64), rows.column("score").to_numpy()
 
 
-def connected(address: vt.Address) -> flight.FlightClient:
+def connect(address: vt.Address) -> flight.FlightClient:
     """A client of the server, not connected yet."""
     from pyarrow import flight
 

@@ -1,10 +1,9 @@
-"""The words of a text over Arrow Flight: which columns are indexed, and hybrid searches as Longbow
-takes them.
+"""Full-text search over Arrow Flight: the indexed columns, and hybrid searches in Longbow's form.
 
-What is said of Longbow is of commit 987003c, read from its source. Which columns it indexes is not
-for a client to say: it is started with LONGBOW_HYBRID_SEARCH_ENABLED and
-LONGBOW_HYBRID_TEXT_COLUMNS, all columns together. It refuses a search with a member that it does
-not know, and passes over what it does not know beside the search: there stand those of ours.
+The facts about Longbow were read in its source, at commit 987003c. A client cannot choose the
+indexed columns: the server is started with LONGBOW_HYBRID_SEARCH_ENABLED and
+LONGBOW_HYBRID_TEXT_COLUMNS, for all columns together. It refuses a search with an unknown member,
+but ignores unknown members beside the search, which is where ours are.
 """
 
 from __future__ import annotations

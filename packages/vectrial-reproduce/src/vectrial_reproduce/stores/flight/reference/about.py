@@ -16,14 +16,14 @@ from vectrial.model.store import Store
 from vectrial.stores.faiss import FaissStore
 from vectrial.stores.hnswlib import HnswlibStore
 
-#: What serves each kind of index, and the kind by which that store knows it.
+#: The store that serves each kind of index, and that store's name for the kind.
 ENGINES: Mapping[str, type[Store]] = {"hnsw": HnswlibStore, "flat": FaissStore}
 #: Metrics as Longbow names them in a schema's metadata.
 METRICS = {"euclidean": Metric.L2, "cosine": Metric.COSINE, "dot_product": Metric.IP}
 
 
 @dataclass(frozen=True)
-class About:
+class DatasetDescription:
     """The schema, kind of index and build parameters of a dataset."""
 
     schema: Schema
@@ -45,16 +45,16 @@ class About:
         )
 
     @staticmethod
-    def of_text(text: str) -> About:
+    def from_text(text: str) -> DatasetDescription:
         """The description read from the file's JSON text."""
         saved = json.loads(text)
         fields = [Field(name, FieldType(kind)) for name, kind in saved["fields"]]
         texts = _with_text(fields, saved.get("text", []))
         schema = Schema(saved["dim"], Metric(saved["metric"]), texts)
-        return About(schema, saved["index"], saved["params"])
+        return DatasetDescription(schema, saved["index"], saved["params"])
 
     @staticmethod
-    def of_put(arrow: pa.Schema) -> About:
+    def from_put(arrow: pa.Schema) -> DatasetDescription:
         """The description that the schema of the first put asks for.
 
         Raises:
@@ -77,7 +77,7 @@ class About:
             )
         params = json.loads(settings.get("vectrial.params", "{}"))
         texts = _with_text(fields, json.loads(settings.get("vectrial.text", "[]")))
-        return About(Schema(dim, metric, texts), index, params)
+        return DatasetDescription(Schema(dim, metric, texts), index, params)
 
 
 def _field_type(column: pa.Field[Any]) -> FieldType:

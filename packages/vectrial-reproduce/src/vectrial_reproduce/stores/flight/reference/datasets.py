@@ -1,8 +1,8 @@
 """The datasets of the Flight reference server: our embedded stores, one each, behind a lock.
 
 On the disk a dataset is a folder named after it, with `dataset.json` and whatever its store wrote
-when it was flushed. Datasets that were never flushed leave nothing to come back to. The words of
-texts are not written: they are indexed again when the rows are read.
+when it was flushed. Datasets that were never flushed are lost. Full-text indexes are not written:
+texts are indexed again when the rows are read.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from vectrial.model.schema import ARROW_TYPES
 from vectrial.model.store import Hits, Searcher
 from vectrial.stores.common.arrow import batch_of, ids_of, vectors_of
 from vectrial.stores.common.files import atomic_replace
-from vectrial_reproduce.stores.flight.filters import read
-from vectrial_reproduce.stores.flight.reference.about import ENGINES, About
+from vectrial_reproduce.stores.flight.filters import from_members
+from vectrial_reproduce.stores.flight.reference.about import ENGINES, DatasetDescription
 from vectrial_reproduce.stores.flight.reference.text import NOTHING, TextQuery, Texts
 
 #: The scores that searches answer with; the larger, the closer.
@@ -43,14 +43,14 @@ SCORES = {
 #: Searches that are kept prepared, with the rows that their filter keeps.
 _PREPARED = 64
 _ABOUT = "dataset.json"
-#: Of the folder of a dataset, whose name may be "..".
+#: Prefix of the folder of a dataset, whose name may be "..".
 _PREFIX = "dataset-"
 
 
 class ServedDataset:
     """One dataset: any number of searches at a time, or one write."""
 
-    def __init__(self, folder: Path, about: About, *, saved: bool) -> None:
+    def __init__(self, folder: Path, about: DatasetDescription, *, saved: bool) -> None:
         self._folder, self._about = folder, about
         self._names = ["id", "vector", *about.schema.columns]
         arrow = zip(about.schema.arrow(), self._names, strict=True)
@@ -74,14 +74,14 @@ class ServedDataset:
 
     def put(self, batch: pa.RecordBatch) -> None:
         """Add rows, replacing rows whose ids exist."""
-        rows = self._in_layout(batch)
-        with self._lock.alone():
+        rows = self._to_layout(batch)
+        with self._lock.exclusive():
             self._prepared.clear()
             self._store.upsert(rows)
             if self._texts:
                 self._texts.put(rows)
 
-    def _in_layout(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _to_layout(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows in the dataset's own layout, whatever the order of their columns."""
         schema, found = self._about.schema, set(batch.schema.names)
         vector = "vector" if "vector" in found else "embedding"
@@ -103,7 +103,7 @@ class ServedDataset:
 
     def delete(self, ids: NDArray[np.int64]) -> None:
         """Remove rows; absent ids are ignored."""
-        with self._lock.alone():
+        with self._lock.exclusive():
             self._prepared.clear()
             self._store.delete(ids)
             if self._texts:
@@ -111,7 +111,7 @@ class ServedDataset:
 
     def flush(self) -> None:
         """Write everything to the disk."""
-        with self._lock.alone():
+        with self._lock.exclusive():
             self._store.flush()
             aside = self._folder / f"{_ABOUT}.new"
             aside.write_text(self._about.text())
@@ -119,7 +119,7 @@ class ServedDataset:
 
     def drop(self) -> None:
         """Remove the dataset with its files."""
-        with self._lock.alone():
+        with self._lock.exclusive():
             self._store.drop()
             shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -164,9 +164,9 @@ class ServedDataset:
             raise StoreError(f"a query has {vector.size} components: {self._about.schema.dim} here")
         with self._lock.shared():
             if text_query is None:
-                ids, scores = self._nearest(vector, k, ef, filters)
+                ids, scores = self._nearest_rows(vector, k, ef, filters)
             else:
-                ids, scores = self._fused(vector, k, ef, text_query)
+                ids, scores = self._fuse(vector, k, ef, text_query)
             rows = self._store.get(ids) if include_vectors or include_metadata else None
         columns: dict[str, Any] = {
             "id": pa.array(ids.view(np.uint64)),
@@ -184,19 +184,19 @@ class ServedDataset:
                 )
         return pa.RecordBatch.from_pydict(columns)
 
-    def _nearest(
+    def _nearest_rows(
         self, vector: NDArray[np.float32], k: int, ef: int | None, filters: Sequence[Any]
     ) -> Hits:
         ids, scores = self._searcher(k, ef, filters)(vector)
         return ids, self._scores(scores)
 
-    def _fused(
+    def _fuse(
         self, vector: NDArray[np.float32], k: int, ef: int | None, text_query: TextQuery
     ) -> Hits:
         """The best rows by vector and text. A side without weight is not searched."""
         dense = text = NOTHING
         if text_query.alpha > 0:
-            ids, closeness = self._nearest(vector, text_query.candidates, ef, ())
+            ids, closeness = self._nearest_rows(vector, text_query.candidates, ef, ())
             dense = RankedRows(ids, closeness.astype(np.float64))
         if text_query.alpha < 1:
             if self._texts is None:
@@ -212,7 +212,7 @@ class ServedDataset:
             if searcher is None:
                 settings = {} if ef is None else {"ef_search": ef}
                 params = self._kind.search.model_validate(settings)
-                searcher = self._store.searcher(k, params, read(filters))
+                searcher = self._store.searcher(k, params, from_members(filters))
                 self._prepared[key] = searcher
                 if len(self._prepared) > _PREPARED:
                     self._prepared.popitem(last=False)
@@ -243,7 +243,7 @@ class ServedDataset:
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """The rows that filters keep, at most `limit` if given, with these columns if given. Rows
         deleted during the scan are left out."""
-        where = read(filters)
+        where = from_members(filters)
         with self._lock.shared():
             match where:
                 case Eq("id", value):
@@ -290,7 +290,7 @@ class Datasets:
         self._datasets: dict[str, ServedDataset] = {}
         for place in sorted(folder.iterdir()):
             if place.name.startswith(_PREFIX) and (place / _ABOUT).exists():
-                about = About.of_text((place / _ABOUT).read_text())
+                about = DatasetDescription.from_text((place / _ABOUT).read_text())
                 name = unquote(place.name.removeprefix(_PREFIX))
                 self._datasets[name] = ServedDataset(place, about, saved=True)
 
@@ -316,7 +316,9 @@ class Datasets:
         with self._lock:
             if name not in self._datasets:
                 place = self._folder / f"{_PREFIX}{quote(name, safe='')}"
-                self._datasets[name] = ServedDataset(place, About.of_put(schema), saved=False)
+                self._datasets[name] = ServedDataset(
+                    place, DatasetDescription.from_put(schema), saved=False
+                )
             return self._datasets[name]
 
     def drop(self, name: str) -> None:
@@ -353,7 +355,7 @@ class _Lock:
                 self._changed.notify_all()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         with self._changed:
             self._waiting += 1
             self._changed.wait_for(lambda: not self._writing and not self._readers)

@@ -34,7 +34,7 @@ from vectrial.stores.common.arrow import ids_of
 #: The ranking of a side without weight.
 NOTHING = RankedRows(np.empty(0, np.int64), np.empty(0, np.float64))
 _ID = "id"
-#: What texts are cut into words by: runs of letters and digits, in lower case.
+#: Name of the tokenizer of texts: runs of letters and digits, in lower case.
 _WORDS = "words"
 #: Bytes of texts that are held before a part of the index is made of them.
 _HEAP_BYTES = 64_000_000

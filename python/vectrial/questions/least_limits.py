@@ -1,10 +1,10 @@
-"""The search for the least memory and processor time at which a store holds.
+"""The search for the least memory and processor time with which a store meets its requirements.
 
 The memory is halved until a limit does not hold, then the greatest that does not and the least that
 does are brought together. The processors are halved at the memory found. Then new steps have to
-confirm the answer, and one more looks just below it. While searching, a step that is slow or that
-says nothing is made again until two agree. The search is a generator: it yields the limits to try
-and is sent what happened there.
+confirm the answer, and one more looks just below it. While searching, a step that is slow or
+inconclusive is repeated until two agree. The search is a generator: it yields the limits to try and
+is sent the outcome.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_LOOKS = 3
 
 
 @dataclass(frozen=True)
-class LimitsTry:
+class LimitsRequest:
     """Limits to try."""
 
     purpose: LimitsPurpose
@@ -57,7 +57,7 @@ class LeastLimits:
     low_cpus: float | None = None
 
 
-Search = Generator[LimitsTry, Reply, LeastLimits]
+Search = Generator[LimitsRequest, Reply, LeastLimits]
 
 
 def seek(
@@ -70,7 +70,7 @@ def seek(
         resolution: least memory that holds over greatest that does not, less 1.
         confirmations: steps at the answer, all of which must hold.
     """
-    whole = yield from _agreed(LimitsTry(LimitsPurpose.WHOLE, total_bytes, most_cpus))
+    whole = yield from _agree(LimitsRequest(LimitsPurpose.WHOLE, total_bytes, most_cpus))
     if not whole.holds:
         return LeastLimits(None, None)
     peak = total_bytes if whole.peak_bytes is None else whole.peak_bytes
@@ -78,10 +78,10 @@ def seek(
     low, high = yield from _least_memory(high, most_cpus, resolution)
     low_cpus, cpus = yield from _least_processors(high, most_cpus)
     for _ in range(_MOST_RAISES + 1):
-        reply = yield from _confirm(LimitsTry(LimitsPurpose.CONFIRM, high, cpus), confirmations)
+        reply = yield from _confirm(LimitsRequest(LimitsPurpose.CONFIRM, high, cpus), confirmations)
         if reply.holds:
             if low is not None:
-                yield LimitsTry(LimitsPurpose.BELOW, low, most_cpus)
+                yield LimitsRequest(LimitsPurpose.BELOW, low, most_cpus)
             return LeastLimits(high, cpus, low, low_cpus)
         if reply.outcome is LimitsOutcome.SLOW and cpus < most_cpus:
             low_cpus, cpus = cpus, min(most_cpus, 2 * cpus)
@@ -94,7 +94,7 @@ def seek(
 
 def _least_memory(
     high: int, cpus: float, resolution: float
-) -> Generator[LimitsTry, Reply, tuple[int | None, int]]:
+) -> Generator[LimitsRequest, Reply, tuple[int | None, int]]:
     """The greatest limit that does not hold and the least that does. high: a limit that holds."""
     low: int | None = None
     while True:
@@ -106,7 +106,7 @@ def _least_memory(
             return low, high
         else:
             probe = min(max(_mib(math.sqrt(low * high)), low + MIB), high - MIB)
-        reply = yield from _agreed(LimitsTry(LimitsPurpose.MEMORY, probe, cpus))
+        reply = yield from _agree(LimitsRequest(LimitsPurpose.MEMORY, probe, cpus))
         if reply.holds:
             high = probe
         else:
@@ -115,18 +115,18 @@ def _least_memory(
 
 def _least_processors(
     memory_bytes: int, most: float
-) -> Generator[LimitsTry, Reply, tuple[float | None, float]]:
+) -> Generator[LimitsRequest, Reply, tuple[float | None, float]]:
     """The greatest share that does not hold and the least that does, by bisection."""
     cpus = most
     while cpus / 2 >= _LEAST_CPUS:
-        reply = yield from _agreed(LimitsTry(LimitsPurpose.PROCESSORS, memory_bytes, cpus / 2))
+        reply = yield from _agree(LimitsRequest(LimitsPurpose.PROCESSORS, memory_bytes, cpus / 2))
         if not reply.holds:
             return cpus / 2, cpus
         cpus /= 2
     return None, cpus
 
 
-def _agreed(attempt: LimitsTry) -> Generator[LimitsTry, Reply, Reply]:
+def _agree(attempt: LimitsRequest) -> Generator[LimitsRequest, Reply, Reply]:
     """The reply of two steps that agree: a pause can make one slow, or its figures void."""
     reply = yield attempt
     if reply.outcome not in (LimitsOutcome.SLOW, LimitsOutcome.UNKNOWN):
@@ -135,7 +135,7 @@ def _agreed(attempt: LimitsTry) -> Generator[LimitsTry, Reply, Reply]:
     return (yield attempt) if again.holds else again
 
 
-def _confirm(attempt: LimitsTry, count: int) -> Generator[LimitsTry, Reply, Reply]:
+def _confirm(attempt: LimitsRequest, count: int) -> Generator[LimitsRequest, Reply, Reply]:
     """The first reply that does not hold, or the last."""
     reply = Reply(LimitsOutcome.UNKNOWN)
     for _ in range(count):

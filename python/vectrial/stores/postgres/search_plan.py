@@ -1,8 +1,8 @@
-"""What searches of a table that somebody else made are planned over.
+"""The indexes that a server uses for searches of a table that somebody else made.
 
-What is searched is what the server searches: a search is planned (`EXPLAIN`), and the indexes that
-the plan names are the index. So the indexes of partitions, and of the table under a view, are found
-as well as those of an expression (`embedding::halfvec(768)`) or of a part of the rows.
+The server itself is asked: it plans a search (`EXPLAIN`), and the plan names the indexes. So this
+also finds the indexes of partitions, of the table under a view, of an expression
+(`embedding::halfvec(768)`), and of a part of the rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vectrial.stores.common.sql import quoted
 from vectrial.stores.postgres.sql import OPERATORS, TableNames
 
 #: Runs SQL with values for $1, $2, …, and returns a cursor.
-Ask = Callable[..., Any]
+RunSql = Callable[..., Any]
 
 #: Types of vectors that are searched: those of half precision are read as float32.
 OPERANDS = ("vector", "halfvec")
@@ -61,8 +61,9 @@ _LIMIT = 10
 
 
 @dataclass(frozen=True)
-class Searched:
-    """What searches can compare with a query (see `TableNames`). metrics: those an index serves."""
+class SearchTarget:
+    """An expression that searches can compare with a query (see `TableNames`). metrics: metrics
+    that an index serves."""
 
     column: str
     expression: str
@@ -77,11 +78,11 @@ class Searched:
 
 
 @dataclass(frozen=True)
-class Used:
-    """Indexes that a search is planned over. names: theirs. forced: only where the table may not
-    be read."""
+class PlannedIndexes:
+    """The indexes that the plan of a search uses. names: names of the indexes. forced: they are
+    used only if the planner may not read the whole table."""
 
-    searched: Searched
+    searched: SearchTarget
     metric: Metric
     index: str
     params: Mapping[str, int]
@@ -89,11 +90,11 @@ class Used:
     forced: bool
 
 
-def used(
-    ask: Ask, table: str, column: Searched, wanted: Metric | None, expression: str | None
-) -> Used | None:
-    """The indexes over which the server plans searches, tried first with its own settings; None if
-    every row is read.
+def planned_indexes(
+    run_sql: RunSql, table: str, column: SearchTarget, metric: Metric | None, expression: str | None
+) -> PlannedIndexes | None:
+    """The indexes that the server uses for searches, tried first with its own settings; None if it
+    reads every row.
 
     Args:
         column: the column, with the searches' condition if they have one.
@@ -104,10 +105,12 @@ def used(
         UserError: the indexes have several metrics, cover several parts of the rows, or are of a
             kind that is not measured; or the user must say what is searched.
     """
-    others, left_out = _others(ask, table, column)
+    others, left_out = _candidates(run_sql, table, column)
     over = [one for one in others if one.expression]
     if expression:
-        named = [one for one in over if _bare(one.expression) == _bare(expression)]
+        named = [
+            one for one in over if _strip_brackets(one.expression) == _strip_brackets(expression)
+        ]
         if not named:
             has = ", ".join(dict.fromkeys(one.expression for one in over))
             raise UserError(
@@ -115,11 +118,11 @@ def used(
                 where="--vector",
                 remedy=f"name the column, {column.column}" + (f", or one of {has}" if has else ""),
             )
-        return _first_planned(ask, table, [named], wanted)
+        return _first_planned(run_sql, table, [named], metric)
     plain = [[column], [one for one in others if not one.expression]]
-    if found := _first_planned(ask, table, plain, wanted):
+    if found := _first_planned(run_sql, table, plain, metric):
         return found
-    if expression is None and (other := _first_planned(ask, table, [over], wanted)):
+    if expression is None and (other := _first_planned(run_sql, table, [over], metric)):
         what = other.searched.expression
         raise UserError(
             f"an index is over {what}, which searches of {column.column} itself do not use",
@@ -127,7 +130,7 @@ def used(
             remedy=f"name what your application searches: --vector '{what}' or --vector"
             f" {column.column}",
         )
-    if left_out and wanted is None:
+    if left_out and metric is None:
         raise UserError(
             f"the index of '{column.column}' is one that is not measured: {', '.join(left_out)}",
             remedy="--metric cosine, l2 or ip has searches without it measured",
@@ -136,30 +139,30 @@ def used(
 
 
 def _first_planned(
-    ask: Ask, table: str, groups: Sequence[Sequence[Searched]], wanted: Metric | None
-) -> Used | None:
-    """The indexes of the first group that has indexes over which searches are planned."""
+    run_sql: RunSql, table: str, groups: Sequence[Sequence[SearchTarget]], requested: Metric | None
+) -> PlannedIndexes | None:
+    """The indexes of the first group of candidates that has any used by searches."""
     for forced in (False, True):
         if forced:
-            ask("SELECT set_config('enable_seqscan', 'off', false)")
+            run_sql("SELECT set_config('enable_seqscan', 'off', false)")
         try:
             for some in groups:
                 planned = [
-                    Used(one, metric, *about, forced)
+                    PlannedIndexes(one, metric, *about, forced)
                     for one in some
                     for metric in one.metrics
-                    if wanted in (None, metric)
-                    if (about := _planned(ask, table, one, metric)) is not None
+                    if requested in (None, metric)
+                    if (about := _plan_search(run_sql, table, one, metric)) is not None
                 ]
                 if planned:
-                    return _only(planned)
+                    return _require_one(planned)
         finally:
             if forced:
-                ask("RESET enable_seqscan")
+                run_sql("RESET enable_seqscan")
     return None
 
 
-def _only(planned: Sequence[Used]) -> Used:
+def _require_one(planned: Sequence[PlannedIndexes]) -> PlannedIndexes:
     if len(metrics := dict.fromkeys(one.metric for one in planned)) > 1:
         raise UserError(
             f"there are indexes for {' and '.join(metrics)}",
@@ -173,15 +176,17 @@ def _only(planned: Sequence[Used]) -> Used:
     return planned[0]
 
 
-def _others(ask: Ask, table: str, column: Searched) -> tuple[list[Searched], list[str]]:
+def _candidates(
+    run_sql: RunSql, table: str, column: SearchTarget
+) -> tuple[list[SearchTarget], list[str]]:
     """Other candidates for searching the column, and its indexes that are not measured. Candidates
     are expressions that other indexes are over. If searches have a condition, the server decides
     which partial indexes cover it."""
     others: dict[tuple[str, str, str], list[Metric]] = {}
     left_out: list[str] = []
     vector = column.column
-    for key, predicate, operators, kind in ask(_KEYS, (table, _OTHERS)).fetchall():
-        expression = _bare(key)
+    for key, predicate, operators, kind in run_sql(_KEYS, (table, _OTHERS)).fetchall():
+        expression = _strip_brackets(key)
         if not mentions(expression, vector):
             continue
         plain = expression in (vector, quoted(vector))
@@ -193,7 +198,7 @@ def _others(ask: Ask, table: str, column: Searched) -> tuple[list[Searched], lis
             metrics = others.setdefault(("" if plain else f"({expression})", operand, shown), [])
             if metric not in metrics:
                 metrics.append(metric)
-    return [Searched(vector, *what, metrics) for what, metrics in others.items()], left_out
+    return [SearchTarget(vector, *what, metrics) for what, metrics in others.items()], left_out
 
 
 def mentions(expression: str, column: str) -> bool:
@@ -202,14 +207,14 @@ def mentions(expression: str, column: str) -> bool:
     return re.search(named, expression) is not None
 
 
-def _bare(key: str) -> str:
+def _strip_brackets(key: str) -> str:
     """An expression without brackets that enclose all of it."""
-    while key.startswith("(") and key.endswith(")") and _matches(key):
+    while key.startswith("(") and key.endswith(")") and _is_bracketed(key):
         key = key[1:-1]
     return key
 
 
-def _matches(key: str) -> bool:
+def _is_bracketed(key: str) -> bool:
     """True if the first bracket of a text is closed by its last."""
     depth = 0
     for at, letter in enumerate(key):
@@ -219,8 +224,8 @@ def _matches(key: str) -> bool:
     return False
 
 
-def _planned(
-    ask: Ask, table: str, searched: Searched, metric: Metric
+def _plan_search(
+    run_sql: RunSql, table: str, searched: SearchTarget, metric: Metric
 ) -> tuple[str, Mapping[str, int], Sequence[str]] | None:
     """Kind, parameters and names of the indexes over which a search is planned; None if it uses no
     vector index.
@@ -237,13 +242,13 @@ def _planned(
         f" ORDER BY {near.searched} {OPERATORS[metric]} {near.query} LIMIT {_LIMIT}"
     )
     try:
-        (plan,) = ask(text, (np.ones(1, np.float32),)).fetchone()
+        (plan,) = run_sql(text, (np.ones(1, np.float32),)).fetchone()
     except UndefinedColumn:  # of a table under a view, which the view does not show
         return None
     indexes = []
     for scan in _scans(plan[0]["Plan"]):
         path = f"{quoted(scan['Schema'])}.{quoted(scan['Relation Name'])}"
-        kind, options = ask(_INDEX, (path, scan["Index Name"])).fetchone()
+        kind, options = run_sql(_INDEX, (path, scan["Index Name"])).fetchone()
         if kind in _KINDS:
             about = dict(option.split("=", 1) for option in options)
             indexes.append((kind, about, scan["Index Name"]))

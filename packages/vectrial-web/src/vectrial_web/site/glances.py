@@ -1,4 +1,4 @@
-"""What one run leaves for the pages of stores and datasets: rows at a glance, and fronts."""
+"""Rows at a glance and fronts of one run, for the pages of stores and datasets."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from vectrial.analysis.analysis import LOAD, clients_of, closed_loops, operating_point, sweeps
 from vectrial.analysis.run_data import RunData
-from vectrial.document.blocks import Cell, Column, Report, Table, Tone, plain, spread_cell
-from vectrial_web.site.entries import Address, RunFacts, label_of, linked
+from vectrial.document.blocks import Cell, Column, Report, Table, Tone, plain_cell, spread_cell
+from vectrial_web.site.entries import Address, RunFacts, label_of, link_cell
 
 #: The section of a report that holds these rows.
 GLANCE = "glance"
@@ -55,7 +55,7 @@ def glances_of(run: RunData, report: Report, facts: RunFacts, address: Address) 
             assert row.series is not None
             if not any(isinstance(cell.value, int | float) for cell in row.cells[1:]):
                 continue  # nothing was measured here
-            cells = tuple(linked(cell, address) for cell in row.cells)
+            cells = tuple(link_cell(cell, address) for cell in row.cells)
             found.append(
                 Glance(
                     facts, row.series.store, label_of(run, row.series), sweep.facet.dataset,
@@ -89,14 +89,17 @@ def fronts_of(run: RunData, facts: RunFacts, address: Address) -> list[FrontPoin
             for series in sweep.series:
                 for point in sweep.front(series):
                     cells = (
-                        *(linked(spread_cell(point, name, unit), address) for name, unit in _SHOWN),
-                        plain(clients),
-                        plain(point.rows, f"{point.rows:,}"),
-                        plain(sweep.facet.k),
-                        plain(series.lane),
-                        plain(series.nodes),
-                        plain(point.repeats),
-                        plain(operating_point(point, without=(*LOAD, "nodes"))),
+                        *(
+                            link_cell(spread_cell(point, name, unit), address)
+                            for name, unit in _SHOWN
+                        ),
+                        plain_cell(clients),
+                        plain_cell(point.rows, f"{point.rows:,}"),
+                        plain_cell(sweep.facet.k),
+                        plain_cell(series.lane),
+                        plain_cell(series.nodes),
+                        plain_cell(point.repeats),
+                        plain_cell(operating_point(point, without=(*LOAD, "nodes"))),
                     )
                     found.append(
                         FrontPoint(

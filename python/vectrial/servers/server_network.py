@@ -1,8 +1,9 @@
-"""Servers in a network of a run's own: whether they are ready is asked from within.
+"""Servers in a private network of a run: their readiness is checked from within that network.
 
-    python -m vectrial.servers.inside        is told what to ask, and of whom, on standard input
+    python -m vectrial.servers.server_network        is told what to ask, and of whom, on standard
+    input
 
-A process that has threads cannot enter a network as a whole, so another one does.
+A process with threads cannot enter a network, so another process does.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 
 from vectrial.model.store import Address
-from vectrial.servers.base import Recipe, Refused, ServerError, wait_until
+from vectrial.servers.base import AccessRefused, Recipe, ServerError, wait_until
 from vectrial.servers.namespaces import Network
 from vectrial.util.child_environment import for_measuring
 from vectrial.util.children import python
@@ -30,16 +31,16 @@ _REACTION = Path(__file__).with_name("reaction.py")
 
 
 @dataclass(frozen=True)
-class Inside:
+class ServerNetwork:
     """The network that a server runs in. recipe: reference "module:NAME" to the server's recipe, or
     to a function that makes it for the server's address."""
 
     network: Network
     recipe: str
 
-    def answers(self, address: Address) -> bool:
-        """True if the server reacts on one of its ports. The check costs next to nothing, because a
-        measurement may be running."""
+    def is_answering(self, address: Address) -> bool:
+        """True if the server reacts on one of its ports. The check is cheap, because a measurement
+        may be running."""
         ports = map(str, address.ports.values())
         argv = (sys.executable, "-I", "-S", str(_REACTION), address.host, *ports)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -57,7 +58,7 @@ class Inside:
         return False
 
     def wait_until(
-        self, address: Address, deadline_s: float, still_there: Callable[[], None]
+        self, address: Address, deadline_s: float, check_alive: Callable[[], None]
     ) -> None:
         """Wait from within the network; see `vectrial.servers.base.wait_until`."""
         order = {
@@ -92,14 +93,14 @@ class Inside:
                     left -= _POLL_S
                     if left < 0:
                         raise ServerError(f"not ready within {deadline_s:g} s") from None
-                still_there()
+                check_alive()
         finally:
             if asking.poll() is None:
                 asking.kill()
                 asking.communicate()
         answer = json.loads(said) if said else {"kind": "ServerError", "message": complaint}
         if answer["kind"]:
-            kind = Refused if answer["kind"] == Refused.__name__ else ServerError
+            kind = AccessRefused if answer["kind"] == AccessRefused.__name__ else ServerError
             raise kind(answer["message"])
 
 
@@ -114,7 +115,7 @@ def main() -> None:
     kind = message = ""
     with contextlib.redirect_stdout(sys.stderr):
         try:
-            wait_until(recipe, address, order["deadline_s"], still_there=lambda: None)
+            wait_until(recipe, address, order["deadline_s"], check_alive=lambda: None)
         except ServerError as error:
             kind, message = type(error).__name__, str(error)
     print(json.dumps({"kind": kind, "message": message}))

@@ -1,5 +1,5 @@
-"""A closed loop that takes turns with those of other stores: it sends for a while, and then nothing
-until its next turn. Every lane has its own `Taker`; what comes of them is put together here."""
+"""A load that takes turns with the loads of other stores: it sends for a while, and then nothing
+until its next turn. Every lane has its own `TurnSender`; `Turns` makes a phase of what it sends."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from time import perf_counter_ns
 from typing import Any, Protocol
 
 from vectrial._engine import Judge, Recorder
-from vectrial.engine.parts import joined
+from vectrial.engine.parts import join_outcomes
 from vectrial.engine.recorders import merge
 from vectrial.engine.types import LoadOutcome
 from vectrial.model.errors import StoreError
 from vectrial.model.phase import PARTS, Phase, Slice, Turn, serial
-from vectrial.telemetry.scheduling import Scheduled
+from vectrial.telemetry.scheduling import SchedulingTime
 from vectrial.workload.answer_log import AnswerLog, PhaseAnswers
 from vectrial.workload.ndcg import Gains
 from vectrial.workload.record import phase_of_outcome, phase_of_slices
@@ -44,7 +44,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Rest:
+class LoadRemainder:
     """Data of a load besides its pieces: the recorder of its warm-up, its failed requests, the
     logged answers, and the gains of all timed answers if they are graded."""
 
@@ -54,11 +54,11 @@ class Rest:
     gains: Gains | None = None
 
 
-#: What client and store had of the processors until now; None where nobody tells.
-Spent = Callable[[], Scheduled | None]
+#: Processor time of client and store until now; None if it is unknown.
+Spent = Callable[[], SchedulingTime | None]
 
 
-class Taker(Protocol):
+class TurnSender(Protocol):
     """A connected and warm load that sends on request."""
 
     @property
@@ -75,7 +75,7 @@ class Taker(Protocol):
         """
         ...
 
-    def end(self) -> Rest:
+    def end(self) -> LoadRemainder:
         """Stop sending, and close what was opened. May be called again."""
         ...
 
@@ -83,9 +83,9 @@ class Taker(Protocol):
 class Turns:
     """The turns of one load."""
 
-    def __init__(self, taker: Taker, judge: Judge, params: Mapping[str, Any]) -> None:
+    def __init__(self, sender: TurnSender, judge: Judge, params: Mapping[str, Any]) -> None:
         """params: how the load was offered."""
-        self._taker, self._judge, self._params = taker, judge, params
+        self._sender, self._judge, self._params = sender, judge, params
         self._load_1m = os.getloadavg()[0]
         self._first, self._later = Recorder(judge), Recorder(judge)
         self._started_ns, self._longest_ns = 0, 0
@@ -100,9 +100,9 @@ class Turns:
             StoreError: the load has broken down.
         """
         if turn.round < 0:  # those by which lengths are found do not count
-            return self._in_parts(turn, spent)
-        head = self._taker.send(turn.head_ns) if turn.head_ns else None
-        body, used = self._watched(turn.length_ns - turn.head_ns, spent)
+            return self._take_in_parts(turn, spent)
+        head = self._sender.send(turn.head_ns) if turn.head_ns else None
+        body, used = self._send_and_account(turn.length_ns - turn.head_ns, spent)
         both = merge([Recorder(self._judge), body.first, body.later])
         errors = _errors(both)
         count = both.samples() - errors
@@ -121,10 +121,10 @@ class Turns:
             waited_s=None if used is None else used.waited_s,
         )
 
-    def _in_parts(self, turn: Turn, spent: Spent) -> Slice:
+    def _take_in_parts(self, turn: Turn, spent: Spent) -> Slice:
         """A turn that is sent in parts, with the rate of each. If only one thread at a time had
         work, the time that client and store waited for a processor is left out."""
-        found = [self._watched(turn.length_ns // PARTS, spent) for _ in range(PARTS)]
+        found = [self._send_and_account(turn.length_ns // PARTS, spent) for _ in range(PARTS)]
         pieces = [piece for piece, _ in found]
         counts, seconds = [_answers(piece) for piece in pieces], [one.seconds for one in pieces]
         used = [part for _, part in found if part is not None]
@@ -135,10 +135,12 @@ class Turns:
         rates = tuple(n / s if s > 0 else 0.0 for n, s in zip(counts, seconds, strict=True))
         return Slice(turn, pieces[0].began_ns, sum(seconds), sum(counts), 0, b"", 0, 0, parts=rates)
 
-    def _watched(self, length_ns: int, spent: Spent) -> tuple[Piece, Scheduled | None]:
+    def _send_and_account(
+        self, length_ns: int, spent: Spent
+    ) -> tuple[Piece, SchedulingTime | None]:
         """Send a piece; returns it with the processor time and waits of client and store."""
         before = spent()
-        piece = self._taker.send(length_ns)
+        piece = self._sender.send(length_ns)
         after = spent()
         return piece, None if before is None or after is None else after - before
 
@@ -157,15 +159,15 @@ class Turns:
 
     def close(self) -> None:
         """Close what was opened, without a phase."""
-        self._taker.end()
+        self._sender.end()
 
     def phase(self, name: str) -> tuple[Phase, PhaseAnswers]:
         """End the load; returns the phase of all turns, as if they had followed one another, and
         its answers."""
-        rest = self._taker.end()
+        rest = self._sender.end()
         whole = merge([Recorder(self._judge), self._first, self._later])
         answers = PhaseAnswers(rest.warmup, self._first, self._later, rest.log)
-        clients = self._taker.clients
+        clients = self._sender.clients
         if clients is None:
             return self._open_phase(name, whole, rest), answers
         if not self._started_ns:  # it never had a turn
@@ -191,7 +193,7 @@ class Turns:
             phase.metrics |= rest.gains.metrics()
         return phase, answers
 
-    def _open_phase(self, name: str, whole: Recorder, rest: Rest) -> Phase:
+    def _open_phase(self, name: str, whole: Recorder, rest: LoadRemainder) -> Phase:
         """The phase of a schedule whose pieces are joined end to end.
 
         Raises:
@@ -199,7 +201,7 @@ class Turns:
         """
         if not self._outcomes:
             raise StoreError("it never had a turn")
-        outcome = joined(self._outcomes, whole, rest.warmup, self._started_ns)
+        outcome = join_outcomes(self._outcomes, whole, rest.warmup, self._started_ns)
         return phase_of_outcome(
             name,
             outcome,

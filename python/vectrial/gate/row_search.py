@@ -22,7 +22,7 @@ _DEVIATIONS = 3.0
 
 
 @dataclass
-class Sought:
+class RowSearch:
     """Result of searching for rows.
 
     tried: number of searches with a known outcome; lost: ids of rows not found although the answer
@@ -33,7 +33,7 @@ class Sought:
     lost: list[int] = field(default_factory=list)
 
 
-def answers(
+def search_ids(
     search: Searcher, vectors: Iterable[Vectors], *, budget_s: float, least: int = 20
 ) -> Iterator[Ids]:
     """The ids that searches near vectors (d,) return; after `budget_s` only the first `least`
@@ -45,7 +45,7 @@ def answers(
         yield np.array(search(vector)[0], dtype=np.int64)
 
 
-def look_for(
+def find_rows(
     search: Searcher,
     rows: Sequence[int],
     vectors: Iterable[Vectors],
@@ -55,7 +55,7 @@ def look_for(
     expected: int,
     budget_s: float = math.inf,
     rounding: float = 0.0,
-) -> Sought:
+) -> RowSearch:
     """Search for rows, by their ids, near their own vectors, (d,) each.
 
     A missed row is not lost if the answer has `expected` other rows that are as near to float32
@@ -64,25 +64,25 @@ def look_for(
     Args:
         vectors_of: the vectors (n, d) of rows by their ids (n,), NaN for missing rows.
         expected: number of rows that an answer should have.
-        budget_s: see `answers`. rounding: the distances' rounding; see `rounding_of`.
+        budget_s: see `search_ids`. rounding: the distances' rounding; see `rounding_of`.
     """
-    out = Sought()
+    out = RowSearch()
     mine, theirs = itertools.tee(vectors)
-    found = answers(search, theirs, budget_s=budget_s)
+    found = search_ids(search, theirs, budget_s=budget_s)
     for id_, ids, vector in zip(rows, found, mine, strict=False):
         if id_ in ids:
             out.tried += 1
-        elif len(ids) < expected or not _all_as_near(vector, vectors_of(ids), metric, rounding):
+        elif len(ids) < expected or not _are_all_as_near(vector, vectors_of(ids), metric, rounding):
             out.tried += 1
             out.lost.append(id_)
     return out
 
 
-def _all_as_near(vector: Vectors, others: Vectors, metric: Metric, rounding: float) -> bool:
-    """True if all of `others` (n, d) are as near to a row's vector (d,) as the row itself."""
+def _are_all_as_near(vector: Vectors, vectors: Vectors, metric: Metric, rounding: float) -> bool:
+    """True if all of `vectors` (n, d) are as near to a row's vector (d,) as the row itself."""
     own = float(distances(vector, vector[None], metric)[0])
-    far = distances(vector, others, metric)
-    norms = np.linalg.norm(others.astype(np.float64), axis=1)
+    far = distances(vector, vectors, metric)
+    norms = np.linalg.norm(vectors.astype(np.float64), axis=1)
     norm = float(np.linalg.norm(vector.astype(np.float64)))
     if metric is Metric.L2:
         return bool((far**2 <= own**2 + FLOAT32_SLACK * (norm + norms) ** 2).all())
@@ -90,15 +90,15 @@ def _all_as_near(vector: Vectors, others: Vectors, metric: Metric, rounding: flo
     return bool((far <= own + FLOAT32_SLACK * scale + rounding).all())
 
 
-def may_be_lost(tried: int, floor: float) -> int:
-    """Number of `tried` rows that an index of this recall floor may miss: those beyond the floor,
-    plus a margin for sampling. An exact index may miss none."""
+def most_lost(searched: int, floor: float) -> int:
+    """Number of `searched` rows that an index of this recall floor may miss: the share below the
+    floor, plus a margin for sampling. An exact index may miss none."""
     if floor >= 1.0:
         return 0
-    spread = _DEVIATIONS * math.sqrt(tried * floor * (1 - floor))
-    return int((1 - floor) * tried + spread + 1e-9)
+    spread = _DEVIATIONS * math.sqrt(searched * floor * (1 - floor))
+    return int((1 - floor) * searched + spread + 1e-9)
 
 
-def loss_found(sample: int) -> float:
+def detectable_loss(sample: int) -> float:
     """Smallest share of faulty rows at which a random sample contains one with 95 % probability."""
     return 1.0 - float(0.05 ** (1.0 / sample))

@@ -92,18 +92,20 @@ def _result(name: str, table: object, path: Path) -> CommittedResult:
     return CommittedResult(name, words, entry.needs, entry.pending)
 
 
-def chosen(results: Sequence[CommittedResult], names: Sequence[str]) -> list[CommittedResult]:
+def select_results(
+    results: Sequence[CommittedResult], names: Sequence[str]
+) -> list[CommittedResult]:
     """The results with these names, or within a folder of such a name; all if there are no names.
 
     Raises:
         UserError: nothing has such a name.
     """
     for name in names:
-        if not any(_within(one, name) for one in results):
+        if not any(_is_within(one, name) for one in results):
             near = suggestion(name, [one.name for one in results])
             raise UserError(f"there is no result '{name}'", where=LIST, remedy=near)
-    return [one for one in results if not names or any(_within(one, name) for name in names)]
+    return [one for one in results if not names or any(_is_within(one, name) for name in names)]
 
 
-def _within(result: CommittedResult, name: str) -> bool:
+def _is_within(result: CommittedResult, name: str) -> bool:
     return result.name == name or result.name.startswith(f"{name}/")

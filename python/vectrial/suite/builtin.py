@@ -1,8 +1,8 @@
 """The suites that come with Vectrial and its plug-ins, by name.
 
-They are the files of `suites/`, which is a folder at the root of a checkout and lies in the
-installed package: `vectrial run demo` is the same in both. A package of plug-ins brings its own in
-a folder of the same name (see `plugins.packages`).
+Their files are in `suites/`, at the root of a checkout or in the installed package, so `vectrial
+run demo` works with both. A package of plug-ins has its own suites in a folder of the same name
+(see `plugins.packages`).
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """The pipeline of a server that imports from its own object store: segments are put into its
-bucket, it reads them and writes files of its own, and its nodes get those and write indexes back.
+bucket, the server reads them and writes files of its own, and its nodes fetch those and write
+indexes back.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.store import Address
 from vectrial.servers.minio import S3Traffic, traffic
 from vectrial.workload import ingest
-from vectrial_reproduce.experiments.index_pipeline.phases import steps, totals
+from vectrial_reproduce.experiments.index_pipeline.phases import span_phases, write_totals
 from vectrial_reproduce.segments.objects import Objects
 from vectrial_reproduce.segments.spans import Spans, Stage
 
@@ -62,9 +63,9 @@ def run(
         folders.append(folder)
     put = Phase("put", began, perf_counter_ns(), dict(point))
     own = spans.of(Stage.SEGMENT, Stage.PUT)
-    totals(put, own, (Stage.SEGMENT, Stage.PUT), len(folders))
+    write_totals(put, own, (Stage.SEGMENT, Stage.PUT), len(folders))
     yield put
-    yield from steps(own)
+    yield from span_phases(own)
     meter.add(put)
 
     began, failed = perf_counter_ns(), dict[int, str]()
@@ -75,9 +76,9 @@ def run(
         else:
             spans.add(Stage.IMPORT, number, began, perf_counter_ns())
     phase = Phase("import", began, perf_counter_ns(), dict(point))
-    totals(phase, spans.of(Stage.IMPORT), (Stage.IMPORT,), len(folders))
+    write_totals(phase, spans.of(Stage.IMPORT), (Stage.IMPORT,), len(folders))
     yield phase
-    yield from steps(spans.of(Stage.IMPORT))
+    yield from span_phases(spans.of(Stage.IMPORT))
     meter.add(phase)
     if failed:
         said = "; ".join(f"segment {number}: {why}" for number, why in sorted(failed.items()))
@@ -94,7 +95,7 @@ def run(
         phase = Phase(name, began, perf_counter_ns(), dict(point))
         if known_by:
             phase.params = {**phase.params, "known_by": known_by}
-        totals(phase, spans.of(stage), (stage,), len(folders))
+        write_totals(phase, spans.of(stage), (stage,), len(folders))
         yield phase
         meter.add(phase)
     count = store.count()
