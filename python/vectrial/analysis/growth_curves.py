@@ -46,7 +46,7 @@ _DISTURBED = 0.25
 
 @dataclass(frozen=True)
 class _Kind:
-    """How a metric grows.
+    """Growth of a metric with the rows.
 
     drift, server_drift: of a library, and of a server, which merges segments and collects garbage
         (`stats.growth.growth`): about the least with which (n + 1)·0.8 of n forecasts hold that

@@ -64,7 +64,7 @@ class ClientRecorders:
         return found
 
     def __iter__(self) -> Iterator[Recorder]:
-        """Those that were made."""
+        """The recorders that were made."""
         return iter(list(self._made.values()))
 
 
