@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from vectrial.util.arrow import load_without_pandas
-from vectrial.util.program import loading
+from vectrial.util.program import fast_loading
 
 try:
     from hypothesis import HealthCheck, settings
@@ -77,7 +77,7 @@ def pytest_collection() -> Generator[None, object, object]:
     """Collecting makes objects that stay: to look through them for garbage takes as long as a
     fifth of it, and later as long again in every test and before every trial that is measured in
     this process."""
-    with loading():
+    with fast_loading():
         load_without_pandas()
         return (yield)
 

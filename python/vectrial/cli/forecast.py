@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vectrial.analysis.growth_curves import Curve, GrowthBuild
     from vectrial.analysis.growths import Outlook
     from vectrial.analysis.run_data import RunData
-    from vectrial.document.blocks import Section
+    from vectrial.document.blocks import Section, Table
 
 _ROWS = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)([kMG]?)")
 _FACTORS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
@@ -196,7 +196,7 @@ class _Result:
         from vectrial.report.sections.growth import sizing
 
         datasets = dict.fromkeys(curve.build.dataset for curve in self._found)
-        tables = []
+        tables: list[Table] = []
         for dataset in datasets:
             own = [curve for curve in self._found if curve.build.dataset == dataset]
             if self._check:

@@ -11,8 +11,8 @@ import numpy as np
 from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
 from vectrial.gate.model import Answer, GateResults, Ids, Subject, Vectors, first_difference
-from vectrial.gate.scores import compare, is_best_first
 from vectrial.gate.row_search import most_lost
+from vectrial.gate.scores import compare, is_best_first
 from vectrial.model.errors import UserError
 from vectrial.model.metric import (
     Metric,

@@ -194,7 +194,7 @@ def make_server(
                 cores=cores,
                 limits=limits,
                 progress=progress,
-                inside=server_network,
+                server_network=server_network,
                 allow_exposed=allow_exposed,
             )
         case Provider.DOCKER:

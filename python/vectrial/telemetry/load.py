@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import threading
 import time
@@ -28,7 +29,7 @@ def slowdown(seconds: float = 0.2) -> float:
         thread.start()
     for thread in threads:
         thread.join()
-    lasted_s, computed_s = (sum(column) for column in zip(*shares, strict=True))
+    lasted_s, computed_s = (math.fsum(column) for column in zip(*shares, strict=True))
     return min(max(lasted_s / max(computed_s, 1e-3), 1.0), _MOST)
 
 

@@ -130,7 +130,9 @@ def _missing_package(name: str) -> str | None:
     """The package that brings a dataset or its variants; None if it is installed, or none does."""
     variant = _VARIANT.fullmatch(name)
     package = _BROUGHT_BY.get(name) or (_BROUGHT_BY.get(variant["base"]) if variant else None)
-    return None if package in map(CATALOGUES.package, CATALOGUES) else package
+    if package is None or package in {CATALOGUES.package(group) for group in CATALOGUES}:
+        return None
+    return package
 
 
 def cut(base: Entry, rows: int, name: str = "") -> Entry:

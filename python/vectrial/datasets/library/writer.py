@@ -10,7 +10,6 @@ import errno
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -191,7 +190,7 @@ class Writer:
 
     def _publish(self) -> None:
         if self._replace and self._final.exists():
-            self._final.rename(Path(self._temporary.name) / ".replaced")
+            self._final.rename(self._scratch.path / ".replaced")
         try:
             self._folder.rename(self._final)
         except OSError as error:

@@ -97,7 +97,7 @@ def _rehearse(context: Context, load: Load, one_thread: bool) -> None:
 
     if isinstance(load, OpenLoop):
         short = replace(load, duration_s=min(load.duration_s, _REHEARSAL_S))
-        open_loop(nothing, queries, truth, short, alone=one_thread, check=_unchecked)
+        open_loop(nothing, queries, truth, short, single_thread=one_thread, check=_unchecked)
         return
     assert isinstance(load, ClosedLoop)
     closed_loop(
