@@ -22,12 +22,13 @@ MILLION = 1_000_000
 
 @dataclass(frozen=True)
 class Case:
-    """A forecast of the million by a number of smaller sizes. holds: with each drift of `GRID`."""
+    """A forecast of the million by a number of smaller sizes. contains: True if its interval
+    contains the measured value, for each drift of `GRID`."""
 
     metric: str
     store: str
     fitted: int
-    holds: tuple[bool, ...]
+    contains: tuple[bool, ...]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,9 @@ def cases() -> list[Case]:
         values = [1 / value if inverse else value for value in curve.values]
         for fitted in range(4, len(values)):
             part = curve.sizes[:fitted], values[:fitted]
-            holds = tuple(growth(*part, laws, d).forecast(MILLION).holds(values[-1]) for d in GRID)
+            holds = tuple(
+                growth(*part, laws, d).forecast(MILLION).contains(values[-1]) for d in GRID
+            )
             store = curve.build.series.store
             found.append(Case(curve.quantity.metric, store, fitted, holds))
     return found
@@ -50,7 +53,7 @@ def least(cases: Sequence[Case]) -> int:
     """The place in `GRID` of the least drift with which enough of these hold: of n, (n + 1) times
     the coverage, as conformal prediction asks of so few (Vovk et al. 2005)."""
     enough = min(len(cases), math.ceil((len(cases) + 1) * COVERAGE))
-    counts = [sum(case.holds[at] for case in cases) for at in range(len(GRID))]
+    counts = [sum(case.contains[at] for case in cases) for at in range(len(GRID))]
     return next((at for at, count in enumerate(counts) if count >= enough), len(GRID) - 1)
 
 
@@ -66,7 +69,7 @@ def test_forecasts_of_a_store_hold_by_what_the_others_teach(cases: list[Case]) -
     held = []
     for case in cases:
         others = [o for o in cases if o.metric == case.metric and o.store != case.store]
-        held.append(case.holds[least(others)])
+        held.append(case.contains[least(others)])
     assert len({case.store for case in cases}) == 6
     assert len({case.metric for case in cases}) == 5
     assert sum(held) / len(held) >= COVERAGE

@@ -61,7 +61,7 @@ def test_the_held_out_million_is_forecast_from_what_is_below(found: list[Curve])
     assert len(checked) == len(found)
     for outlook in checked:
         assert outlook.curve.sizes == SIZES[:-1]
-        assert outlook.inside, outlook
+        assert outlook.is_in_interval, outlook
         assert outlook.forecast.value == pytest.approx(outlook.measured, rel=0.02)
 
 
@@ -134,9 +134,9 @@ def test_bytes_that_grow_exactly_are_known_exactly() -> None:
         record.phases[0].metrics["raw_bytes"] = 512.0 * record.row.rows
     found = curves(contents.data())
     (disk,) = [c for c in found if c.quantity.metric == "disk_bytes"]
-    assert disk.least_per_row == 512.0
+    assert disk.least_bytes_per_row == 512.0
     compressed = replace(disk, values=tuple(value / 2 for value in disk.values))
-    assert compressed.least_per_row == 0.0
+    assert compressed.least_bytes_per_row == 0.0
     (outlook,) = [o for o in outlooks(found, 1e8) if o.curve is disk]
     forecast = outlook.forecast
     assert forecast.value == pytest.approx(growth_runs.disk_bytes(100_000_000), rel=1e-3)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.stats.growth import COVERAGE, Forecast, Law, growth, widening
+from vectrial.stats.growth import COVERAGE, Forecast, Law, growth, widening_factor
 
 SIZES = [10_000, 20_000, 50_000, 100_000, 200_000]
 TRUE = {
@@ -31,7 +31,7 @@ def test_a_law_without_noise_is_found_and_goes_on(law: Law) -> None:
     assert found.law is law
     forecast = found.forecast(10 * SIZES[-1])
     assert forecast.value == pytest.approx(TRUE[law](forecast.rows), rel=0.01)
-    assert forecast.holds(TRUE[law](forecast.rows))
+    assert forecast.contains(TRUE[law](forecast.rows))
 
 
 @given(VALUES, LAWS, st.floats(2, 1e12))
@@ -40,7 +40,7 @@ def test_an_interval_encloses_its_forecast(
 ) -> None:
     forecast = growth(SIZES, values, laws).forecast(rows)
     assert 0 <= forecast.low <= forecast.value <= forecast.high
-    assert forecast.holds(forecast.value)
+    assert forecast.contains(forecast.value)
 
 
 @given(TAME, st.sampled_from(list(Law)), st.floats(1e-3, 1e3))
@@ -77,7 +77,7 @@ def test_noisy_series_lie_in_their_intervals_as_often_as_is_said() -> None:
         noise = rng.lognormal(0, 0.05, len(SIZES) + 1)
         values = [TRUE[Law.LINEAR](n) * e for n, e in zip(SIZES, noise, strict=False)]
         forecast = growth(SIZES, values, [Law.LINEAR, Law.N_LOG_N]).forecast(1e6)
-        inside += forecast.holds(TRUE[Law.LINEAR](1e6) * noise[-1])
+        inside += forecast.contains(TRUE[Law.LINEAR](1e6) * noise[-1])
     assert inside / 150 >= COVERAGE - 0.05
 
 
@@ -85,9 +85,9 @@ def test_a_larger_size_that_was_forecast_badly_widens_the_others() -> None:
     forecast = Forecast(1, 100.0, 80.0, 125.0)
     assert forecast.error(125.0) == pytest.approx(1.0)
     assert forecast.error(64.0) == pytest.approx(2.0)
-    assert widening([]) == 1.0
-    assert widening([(forecast, 101.0)] * 5) == 1.0
-    assert widening([(forecast, 64.0)] * 5) == pytest.approx(2.0)
+    assert widening_factor([]) == 1.0
+    assert widening_factor([(forecast, 101.0)] * 5) == 1.0
+    assert widening_factor([(forecast, 64.0)] * 5) == pytest.approx(2.0)
     found = growth(SIZES, [TRUE[Law.LINEAR](n) for n in SIZES], [Law.LINEAR])
     plain, wider = found.forecast(1e6), found.forecast(1e6, 2.0)
     assert wider.value == plain.value

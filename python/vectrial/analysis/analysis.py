@@ -78,7 +78,9 @@ class Sweep:
         index = fastest_at(coordinates(points), recall)
         return None if index is None else points[index]
 
-    def between(self, series: Series, recall: float) -> tuple[float, tuple[Point, ...]] | None:
+    def qps_at_recall(
+        self, series: Series, recall: float
+    ) -> tuple[float, tuple[Point, ...]] | None:
         """Qps at exactly this recall, and the measured points on either side; None outside their
         range."""
         points = self.ranked(series)
@@ -192,7 +194,7 @@ def remark(point: Point) -> str:
     return "; ".join(filter(None, (point.doubt, point.reason or "; ".join(notes.values()))))
 
 
-def matching(
+def points_of_series(
     points: Iterable[Point], series: Series, index_params: Mapping[str, Any]
 ) -> list[Point]:
     """A series' points; only those built with these index parameters, if there are any."""

@@ -15,7 +15,15 @@ from vectrial.model.phase import Role
 from vectrial.model.results_schema import METRICS
 from vectrial.model.trial import Series
 from vectrial.stats.curves import read_within
-from vectrial.stats.growth import LEAST_SIZES, Forecast, Growth, Law, exact_growth, growth, widening
+from vectrial.stats.growth import (
+    LEAST_SIZES,
+    Forecast,
+    Growth,
+    Law,
+    exact_growth,
+    growth,
+    widening_factor,
+)
 
 #: Work for each query of a graph grows about with log n; what departs from that is left to a power.
 _QUERY = (Law.LOG, Law.POWER)
@@ -92,7 +100,7 @@ class Curve:
     points: tuple[tuple[Point, ...], ...]
 
     @cached_property
-    def least_per_row(self) -> float:
+    def least_bytes_per_row(self) -> float:
         """Least bytes per row of any forecast: the bytes of the vectors, if every size held at
         least these. 0 for other quantities, and for a store that compresses."""
         if not self.quantity.is_stored:
@@ -131,9 +139,9 @@ class Outlook:
     source: tuple[Point, ...] = ()
 
     @property
-    def inside(self) -> bool | None:
+    def is_in_interval(self) -> bool | None:
         """True if the measured value lies in the interval; None without a measured value."""
-        return None if self.measured is None else self.forecast.holds(self.measured)
+        return None if self.measured is None else self.forecast.contains(self.measured)
 
 
 def curves(run: RunData, recall: float = TARGETS[0]) -> list[Curve]:
@@ -168,7 +176,7 @@ def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
     smallest size has more rows.
 
     Intervals are wider if the run's own larger sizes were forecast badly from its smaller ones
-    (`stats.growth.widening`, over all curves of a quantity).
+    (`stats.growth.widening_factor`, over all curves of a quantity).
     """
     grown = [
         (curve, fitted)
@@ -178,12 +186,12 @@ def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
     checks: dict[Quantity, list[tuple[Forecast, float]]] = defaultdict(list)
     for curve, fitted in grown:
         checks[curve.quantity] += fitted.checks
-    factors = {quantity: widening(all_checks) for quantity, all_checks in checks.items()}
+    factors = {quantity: widening_factor(all_checks) for quantity, all_checks in checks.items()}
     made = []
     for curve, fitted in grown:
         # What lies on its law but for rounding has no checks: those of others say nothing of it.
         forecast = fitted.forecast(rows, factors[curve.quantity] if fitted.checks else 1.0)
-        forecast = forecast.at_least(curve.least_per_row * rows)
+        forecast = forecast.at_least(curve.least_bytes_per_row * rows)
         if curve.quantity.is_inverse:
             ends = (1 / forecast.value, 1 / forecast.high, 1 / forecast.low)
             forecast = Forecast(rows, *ends)

@@ -14,7 +14,7 @@ from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import PhaseResult, Trial
 from vectrial.model.results_schema import METRICS
 from vectrial.model.trial import Series
-from vectrial.stats.disturbance import LEAST, drift, first_stands_out, outliers
+from vectrial.stats.disturbance import LEAST, drift, is_first_outlier, outliers
 from vectrial.util import formatting
 
 #: Values of a phase from which a report mentions them; the first is a share of the processors.
@@ -166,7 +166,7 @@ def repeat_variation(by_repeat: Mapping[int, float]) -> list[Disturbance]:
     number of the repeat, in the order of measurement. Fewer than five repeats give no signs."""
     numbers, values = list(by_repeat), list(by_repeat.values())
     signs = []
-    if first_stands_out(values):
+    if is_first_outlier(values):
         signs.append(
             Disturbance(
                 "the first repeat stands out",

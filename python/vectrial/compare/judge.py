@@ -9,7 +9,7 @@ from functools import partial
 
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import PhaseResult
-from vectrial.analysis.turns import TurnComparison, Weights, compare_phases, weights_between
+from vectrial.analysis.turns import TurnComparison, Weights, compare_phases, interpolation_weights
 from vectrial.compare.cells import ComparedCell, without_values
 from vectrial.stats.effects import (
     ALPHA,
@@ -200,5 +200,5 @@ def _weights(
     for repeat, own in ids.items():
         parts = [(one, value) for one in own if (value := phases[one].value(metric))]
         if parts and len(parts) == len(own):
-            found[repeat] = weights_between(values[repeat], parts)
+            found[repeat] = interpolation_weights(values[repeat], parts)
     return found

@@ -224,7 +224,7 @@ class Experiment(ExactModel, ABC):
         from vectrial.document import sections  # reads runs, which the measuring process cannot
 
         if not cls.report and cls.sheet is None:
-            return sections.every_value(run, cls.name, cls.title)
+            return sections.section_of_values(run, cls.name, cls.title)
         found: list[Section] = []
         if cls.report:
             found += import_module(cls.report).sections(run, run.select(cls.name), looks)
@@ -275,7 +275,7 @@ class Experiment(ExactModel, ABC):
     def run(self, context: Context, point: OperatingPoint) -> Iterator[Phase]:
         """Measure one operating point."""
         for load in self.loads(context, point):
-            yield load if isinstance(load, Phase) else load.alone()
+            yield load if isinstance(load, Phase) else load.measure_whole()
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """Number of clients of the closed loop at a point: the point's `clients`, or else the

@@ -24,7 +24,7 @@ from vectrial.model.capabilities import Index
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.store import Store
 from vectrial.plan.estimate import load_s
-from vectrial.questions.bench import DATASET, Bench, conduct, index_of, question, suite_of
+from vectrial.questions.bench import DATASET, Bench, index_of, question, run_search, suite_of
 from vectrial.questions.builds import (
     Build,
     BuildMeasurement,
@@ -104,7 +104,7 @@ def tune(
     builds.begin(chosen)
     known = kind.capabilities.indexes
     ranges = {name: knobs(known[name], shape.rows, shape.dim) for name in chosen}
-    tried = conduct(
+    tried = run_search(
         search(
             ranges,
             {name: defaults(known[name], of) for name, of in ranges.items()},

@@ -118,8 +118,8 @@ class Local(StartedServer):
         if os.geteuid() == 0:
             self._account = self._account or free_account()
             needs = (installation_folder(self._program), self._folder, *command.needs)
-            order |= self._account.order(needs, self._folder / "passwd")
-            self._account.own(self._folder)
+            order |= self._account.confine_arguments(needs, self._folder / "passwd")
+            self._account.take_ownership(self._folder)
         env = {**for_server(), "HOME": str(self._folder), "TMPDIR": str(scratch), **command.env}
         if first:
             self._process.run(confine_command(command.first, **order), env, files=files)

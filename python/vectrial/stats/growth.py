@@ -56,7 +56,7 @@ class Forecast:
     low: float
     high: float
 
-    def holds(self, measured: float) -> bool:
+    def contains(self, measured: float) -> bool:
         """True if a measured value lies in the interval."""
         return self.low <= measured <= self.high
 
@@ -108,9 +108,9 @@ class Growth:
     def forecast(self, rows: float, widening: float = 1.0) -> Forecast:
         """The forecast at a number of rows.
 
-        widening: factor on the logarithmic width of the interval; see `widening`.
+        widening: factor on the logarithmic width of the interval; see `widening_factor`.
         """
-        away = self.drift * self._distance(rows)
+        away = self.drift * self._log_distance(rows)
         parts = [
             (centre, math.hypot(error, away))
             for centre, error in (fit.prediction(rows) for fit in self.fits)
@@ -122,7 +122,7 @@ class Growth:
         ends = (middle + widening * (end - middle) for end in (low, high))
         return Forecast(rows, *map(_exp, (middle, *ends)))
 
-    def _distance(self, rows: float) -> float:
+    def _log_distance(self, rows: float) -> float:
         """Logarithm of the factor between a number of rows and the nearest measured size."""
         low, high = self.sizes
         return max(0.0, math.log(rows / high), math.log(low / rows))
@@ -192,7 +192,7 @@ def exact_growth(rows: Sequence[float], values: Sequence[float], law: Law) -> Gr
     return _weigh_laws(n, y, [law], (), 0.0, _ROUNDING)
 
 
-def widening(checks: Sequence[tuple[Forecast, float]]) -> float:
+def widening_factor(checks: Sequence[tuple[Forecast, float]]) -> float:
     """Factor by which intervals must be wider for `COVERAGE` of these forecasts to lie inside
     theirs; at least 1.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 
 from vectrial.model.phase import Phase, Slice
-from vectrial.stats.quantiles import withhold
+from vectrial.stats.quantiles import withhold_quantiles
 from vectrial.telemetry.scheduling import SchedulingTime, descendants, scheduling_time
 from vectrial.worker import ending
 from vectrial.worker.messages import Finished, GiveTurn, TurnResult
@@ -151,7 +151,7 @@ class TurnTaking:
             self._add_usage(phase, arm)
         arm.out.phases.append(phase)
         phase.judge_pending()
-        withhold(phase)
+        withhold_quantiles(phase)
         arm.advance()
 
     def _add_usage(self, phase: Phase, arm: _TrialArm) -> None:

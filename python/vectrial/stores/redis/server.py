@@ -30,7 +30,7 @@ from vectrial.servers.base import (
     ServerError,
 )
 from vectrial.servers.local import HOST, refused_error, write_private
-from vectrial.servers.primary import is_first
+from vectrial.servers.primary import is_first_node
 from vectrial.servers.programs.base import program_override
 from vectrial.servers.programs.wheels import WheelProgram
 
@@ -171,7 +171,7 @@ def _ready(recipe: Recipe, needed_command: str, address: Address) -> None:
 
 def _check_role(known: Mapping[str, Any], address: Address) -> None:
     """Check that the first node accepts writes and all others are up to date with it."""
-    if is_first("redis", address, takes_writes=known["role"] == "master"):
+    if is_first_node("redis", address, takes_writes=known["role"] == "master"):
         replicas = [known[f"slave{at}"] for at in range(known["connected_slaves"])]
         there = sum(one["state"] == "online" for one in replicas)
         if there < len(address.nodes) - 1:
