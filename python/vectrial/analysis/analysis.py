@@ -172,14 +172,14 @@ def loaded_rows(point: Point) -> int:
 
 #: Parameters with their own columns beside the settings of a point.
 LOAD = ("k", "clients", "rows", "loop", "rate", "arrivals")
-#: What a look for a capacity says of how it ended.
+#: Parameters that say how a look for a capacity ended.
 VERDICT = ("passed", "client_bound", "why")
 
 
 def operating_point(point: Point, without: Sequence[str] = LOAD) -> str:
     """Index and search parameters, as shown beside a figure."""
     values = {**point.index_params, **point.params}
-    if values.get("returns") == "ids":  # what is left to say nothing of
+    if values.get("returns") == "ids":  # the default, which is not shown
         del values["returns"]
     return formatting.params({k: v for k, v in values.items() if k not in without})
 

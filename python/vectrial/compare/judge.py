@@ -1,5 +1,5 @@
-"""From cells to verdicts, with one bound on false alarms over all of them; turns of stores, where
-they took some, say more than repeats."""
+"""Verdicts on cells, with one bound on false alarms over all of them. Turns of stores, if they took
+any, are stronger evidence than repeats."""
 
 from __future__ import annotations
 

@@ -143,8 +143,8 @@ class Experiment(ExactModel, ABC):
     ends_server: ClassVar[bool] = False
     #: It asks for object stores.
     uses_objects: ClassVar[bool] = False
-    #: Where a suite asks for it twice, a point of both is measured once, for as long as the first
-    #: asks; it is not the same point where other settings than `extent` differ.
+    #: True if a point that two entries of a suite share is measured once, for as long as the first
+    #: entry asks. Points are different if settings other than those in `extent` differ.
     shares_points: ClassVar[bool] = False
     #: Settings that say how long a point is measured, and which points there are.
     extent: ClassVar[frozenset[str]] = frozenset()

@@ -116,8 +116,8 @@ class Bench:
 
 
 def run_search(search: Generator[Ask, Reply, Answer], measure: Callable[[Ask], Reply]) -> Answer:
-    """The answer of a search: what it asks for is measured, and it is told the outcome, until it
-    knows."""
+    """The answer of a search: measure each request that it yields, and send it the reply, until it
+    returns."""
     wanted = next(search)
     while True:
         try:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from vectrial.analysis.fit import LimitsOutcome, LimitsPurpose
 
 MIB = 2**20
-#: Nothing below these is tried.
+#: The least limits that are tried.
 _LEAST_BYTES, _LEAST_CPUS = 4 * MIB, 0.1
 #: Times that an answer which was not confirmed is raised.
 _MOST_RAISES = 6

@@ -50,8 +50,8 @@ from vectrial.suite.model import DatasetRef, Suite
 from vectrial.util import formatting
 from vectrial.util.variants import full_name
 
-#: With this many rows, each build is first measured on a tenth of them, where a load takes longer
-#: than the searches.
+#: Least rows at which each build is first measured on a tenth of them, if a load takes longer than
+#: the searches.
 _STAGED_ROWS = 20_000
 #: Factor by which the search of a setting may exceed `seconds`, so that every query is sent.
 _LONGER = 4

@@ -1,4 +1,4 @@
-"""From a run to a report: which sections there are, in which order."""
+"""The report of a run: its sections and their order."""
 
 from __future__ import annotations
 

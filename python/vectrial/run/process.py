@@ -70,7 +70,7 @@ from vectrial.worker.messages import (
     Waiting,
 )
 
-#: In a run's folder, while it is measured: a folder for each job.
+#: Name of the folder with a folder for each job, in a run's folder while it is measured.
 WORK = "work"
 #: Seconds in which a trial that has reached its time limit may send what it has measured.
 _UNWINDING_S = 10.0

@@ -30,7 +30,7 @@ _NAME = re.compile(r"vectrial-(\d+)-[0-9a-f]{8}")
 
 
 class NoControlGroup(Exception):
-    """No group can be made here; the message says why."""
+    """The error that no control group can be made here; the message says why."""
 
 
 def make_groups(limits: Limits, name: str, root: Path = ROOT) -> tuple[Path, ...]:

@@ -75,7 +75,7 @@ class Local(StartedServer):
         self._program = Path(recipe.name)
         self._limited = "none"
         self._cpus: float | None = None
-        #: Under the limit that it was started with, where that was changed.
+        #: Peak memory under the limit that the server was started with, if that was changed later.
         self._peak_bytes: int | None = None
 
     def start(self) -> None:

@@ -20,8 +20,8 @@ COVERAGE = 0.8
 
 #: Relative error of a measurement that nothing shown by few sizes makes smaller.
 _LEAST_ERROR = 0.01
-#: Relative errors of a law that are of rounding size, such as of blocks and of capacities: what it
-#: describes is no measurement with noise, and errors of this size are all that is not known of it.
+#: Largest relative error of a law that counts as rounding, for example to whole blocks: the law
+#: then describes an exact quantity, not a measurement with noise.
 _ROUNDING = 5e-3
 #: A law that falls below this share of every measured value says nothing there.
 _LEAST_SHARE = 1e-6

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vectrial.model.phase import Phase
 
-#: With this confidence a quantile lies between the smallest and the largest of its samples.
+#: Least confidence with which a quantile must lie between its smallest and its largest sample.
 CONFIDENCE = 0.95
 
 

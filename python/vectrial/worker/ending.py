@@ -36,8 +36,8 @@ _LACKS = {
     "threads or processes": ("can't start new thread", "BlockingIOError"),
 }
 _SAID = {what: re.compile("|".join(map(re.escape, said))) for what, said in _LACKS.items()}
-#: What a suite can take from a store on purpose: a disk of its own is filled and cut off, memory is
-#: limited.
+#: Resources that a suite can take from a store on purpose: it fills and cuts off a separate disk,
+#: and limits memory.
 DISK, MEMORY = frozenset({"room on a disk", "a disk that can be written"}), frozenset({"memory"})
 
 

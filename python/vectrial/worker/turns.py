@@ -16,7 +16,7 @@ from vectrial.worker.messages import Finished, GiveTurn, TurnResult
 from vectrial.worker.parent import Parent
 from vectrial.workload.turn_load import TurnLoad
 
-#: The loads of a trial, in order, and phases that need no measuring; what it has beside them ends
+#: The loads of a trial, in order, and phases that need no measuring. Other work of the trial ends
 #: with the generator.
 Loads = Generator[TurnLoad | Phase]
 #: Why nothing is known of the machine in a phase.
@@ -74,7 +74,7 @@ class TurnTaking:
     ) -> None:
         self._parent, self._store_cpu_s, self._servers = parent, store_cpu_s, servers
         self._arms: dict[str, _TrialArm] = {}
-        #: When the last turn of any arm ended, and the store's processor seconds then.
+        #: End of the last turn of any arm, and the store's processor seconds at that instant.
         self._last: tuple[int, float | None] | None = None
         #: Processes of the client and the store.
         self._pids: Sequence[int] = ()

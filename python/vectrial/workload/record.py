@@ -1,4 +1,4 @@
-"""From a recorder to a phase: every figure of the same requests, and the self-check."""
+"""The phase of a recorder: all figures come from the same requests, and are checked."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ ERROR_SHARE = 0.001
 #: A closed loop has stalled in a second whose longest answer took longer than this, and than so
 #: many times the phase's median.
 STALL_S, STALL_MEDIANS = 0.1, 50.0
-#: What service times may lack of the time in flight in an open loop, where a connection that had
-#: to be opened first is in flight and not in service.
+#: Largest difference between service times and the time in flight in an open loop, as a share. A
+#: request whose connection has to be opened first is in flight and not in service.
 OPEN_TOLERANCE = 0.01
 #: An open loop is overloaded where the backlog (arrivals due, and neither answered nor failed yet)
 #: grows in the third quarter of its time and in the fourth, in each by more than this share of the

@@ -33,7 +33,7 @@ from vectrial.document.charts.styles import shape, variables
 from vectrial.document.render import draw
 
 _TEMPLATES = Path(__file__).parent / "templates"
-#: What a served page may ask its own server for: the icon, and news of a run under way.
+#: Policy that lets a served page load the icon and the events of a run from its own server.
 _SERVED = "img-src 'self'; connect-src 'self'"
 
 

@@ -38,9 +38,9 @@ _READ_ROWS, _LOOKED_FOR, _NEIGHBOURS = 1000, 100, 10
 _FINDS_S, _ANSWERS_S, _POLL_S = 10.0, 120.0, 0.25
 #: Seconds of changes before a flush, and of changes that are ready beyond the outage.
 _BEFORE_FLUSH_S, _SPARE_S = 0.2, 2.0
-#: Of the bound of broken outages; and steps of its bisection, whose end is exact to 1e-15.
+#: Confidence of the bound of broken outages; and steps of its bisection, exact to 1e-15.
 _CONFIDENCE, _HALVINGS = 0.95, 50
-#: Rows of which it is said what became of them.
+#: Most rows whose fate is reported.
 _NAMED = 20
 _SHARES = {ChangeKind.INSERT: 0.5, ChangeKind.UPDATE: 0.3, ChangeKind.DELETE: 0.2}
 

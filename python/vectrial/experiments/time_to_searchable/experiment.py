@@ -24,10 +24,11 @@ from vectrial.model.store import Hits, Store
 from vectrial.workload import ingest
 from vectrial.workload.python.timed import describe, timed_search
 
-#: Seconds after the last acknowledgement at which is looked, until the store says it is ready.
+#: Seconds of the looks after the last acknowledgement, until the store says it is ready.
 _AFTER_S = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-#: The share of what is found in the end at which everything counts as searchable; of so many probes
-#: or more one may be missing in any case, as an approximate index misses a row now and then.
+#: Share of the rows found in the end at which everything counts as searchable; and the least number
+#: of probes of which one may be missing anyway, since an approximate index misses a row now and
+#: then.
 _ALL, _ENOUGH = 0.99, 20
 _POLL_S, _ROUNDING = 0.005, 1e-9
 

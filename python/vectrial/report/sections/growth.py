@@ -1,5 +1,5 @@
-"""How a run's figures grow with the rows: laws, forecasts, whether forecasts hold, and the nodes,
-memory and monthly cost that they lead to."""
+"""Growth of a run's figures with the rows: laws, forecasts, checks of forecasts, and the nodes,
+memory and monthly cost that follow from them."""
 
 from __future__ import annotations
 

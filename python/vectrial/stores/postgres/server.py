@@ -61,7 +61,7 @@ _STREAMING: Mapping[str, str] = {
     # VACUUM leaves what searches of a standby still read.
     "hot_standby_feedback": "on",
 }
-#: Who may connect: whoever knows the password, from whichever host.
+#: Rules of access: everyone who knows the password may connect, from any host.
 _HBA = "host all all all scram-sha-256\nhost replication all all scram-sha-256\n"
 #: Makes a standby in $3 of the server at $2, with the programs in $1, once that takes connections.
 _COPY = """\
@@ -87,7 +87,7 @@ import psycopg
 connection = psycopg.connect("host={host} port={postgres} user=postgres", password={password})
 print(connection.execute("SELECT version()").fetchone())"""
 _ASK_S = 5
-#: In what is said to those who will not be let in, however often they ask.
+#: Texts in messages to clients that would be refused again if they retried.
 _REFUSALS = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "role")
 
 

@@ -85,7 +85,7 @@ import redis
 client = redis.Redis(host="{host}", port={redis}, password={password})
 print(client.info("server")["redis_version"])"""
 _ASK_S = 5.0
-#: Of a client: its own limit, 100, would fail the searches of a 101st thread.
+#: Most connections of a client. Its default, 100, would fail the searches of a 101st thread.
 _CONNECTIONS = 2**31 - 1
 #: Names a program that has the query engine without a module.
 _SEARCH_BIN = "VECTRIAL_REDIS_SEARCH_BIN"

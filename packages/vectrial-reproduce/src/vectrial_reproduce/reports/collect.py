@@ -1,4 +1,5 @@
-"""From runs to cells: each published figure with the one measured here, or why it is missing."""
+"""Cells of a reproduction: each published figure with the one measured here, or why it is
+missing."""
 
 from __future__ import annotations
 

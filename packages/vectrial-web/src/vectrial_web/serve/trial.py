@@ -1,4 +1,4 @@
-"""One trial as a document: what was asked, what came of it, and what the machine did meanwhile."""
+"""One trial as a document: its parameters, its outcome, and the machine's activity meanwhile."""
 
 from __future__ import annotations
 
