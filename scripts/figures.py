@@ -33,7 +33,7 @@ _UNITS = {
     "min": 60, "minutes": 60, "h": 3600, "hours": 3600, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9,
     "TB": 1e12, "MiB": 2**20, "GiB": 2**30, "%": 0.01, "times": 1, "×": 1, "": 1,
 }  # fmt: skip
-#: What a unit is of. A column may name its unit once: a number without one may be of anything.
+#: Quantity of each unit. A column may name its unit once: a number without one may be of anything.
 _QUANTITIES = {
     **dict.fromkeys(("ns", "µs", "us", "ms", "s", "seconds"), "time"),
     **dict.fromkeys(("min", "minutes", "h", "hours"), "time"),

@@ -21,7 +21,7 @@ from vectrial.run.measuring import LineView, MeasureSettings, check, measure
 from vectrial.run.place import HERE
 from vectrial.run.prepare import new_folder, plan_of, toml_of
 from vectrial.suite import builtin
-from vectrial.suite.model import Suite, parse_suite, suite_text, validated
+from vectrial.suite.model import Suite, parse_suite, suite_text, validate
 
 __all__ = ["Comparison", "Run", "compare", "open_run", "run_suite"]
 
@@ -51,10 +51,10 @@ def run_suite(
         UserError: the suite, its data or this machine do not allow it; nothing is left.
     """
     if isinstance(suite, Mapping):
-        model, where = validated(Suite, dict(suite), "suite"), "suite"
+        model, where = validate(Suite, dict(suite), "suite"), "suite"
         text = toml_of(model)
     else:
-        file = builtin.file_of(Path(suite))
+        file = builtin.suite_file(Path(suite))
         where, text = str(file), suite_text(file)
         model = parse_suite(text, where)
     plan, settings = plan_of(model, where), MeasureSettings(allow_exposed=allow_exposed, on=on)

@@ -28,12 +28,13 @@ ALIKE = ("ready_s", "qps", "latency_p99", "recall_mean")
 
 @dataclass(frozen=True)
 class Case:
-    """A forecast of one size by smaller ones. holds: with each drift of `GRID`."""
+    """A forecast of one size by smaller ones. contains: True if its interval contains
+    the measured value, for each drift of `GRID`."""
 
     metric: str
     server: bool
     store: str
-    holds: tuple[bool, ...]
+    contains: tuple[bool, ...]
 
     @property
     def kind(self) -> tuple[str, bool]:
@@ -98,7 +99,7 @@ def cases(measured: list[Curve]) -> list[Case]:
                 build, quantity = one.curve.build, one.curve.quantity
                 server = build.series.lane != Lane.EMBEDDED
                 key = (number, quantity.metric, server, build.series.store)
-                held.setdefault(key, []).append(one.forecast.holds(value))
+                held.setdefault(key, []).append(one.forecast.contains(value))
     return [Case(metric, server, store, tuple(h)) for (_, metric, server, store), h in held.items()]
 
 
@@ -106,7 +107,7 @@ def least(cases: Sequence[Case]) -> int:
     """The place in `GRID` of the least drift with which enough of these hold: of n, (n + 1) times
     the coverage, as conformal prediction asks of so few (Vovk et al. 2005)."""
     enough = min(len(cases), math.ceil((len(cases) + 1) * COVERAGE))
-    counts = [sum(case.holds[at] for case in cases) for at in range(len(GRID))]
+    counts = [sum(case.contains[at] for case in cases) for at in range(len(GRID))]
     return next((at for at, count in enumerate(counts) if count >= enough), len(GRID) - 1)
 
 
@@ -130,7 +131,7 @@ def test_forecasts_of_a_store_hold_by_what_the_others_teach(cases: list[Case]) -
     held = []
     for case in cases:
         others = [o for o in by_kind(cases)[case.kind] if o.store != case.store]
-        held.append(case.holds[least(others)])
+        held.append(case.contains[least(others)])
     assert len({case.store for case in cases}) == 6
     assert len({case.metric for case in cases}) == 6
     assert sum(held) / len(held) >= COVERAGE

@@ -66,7 +66,7 @@ def test_the_held_out_million_is_forecast_from_what_is_below(found: list[Curve])
     assert len(checked) == len(found)
     for outlook in checked:
         assert outlook.curve.sizes == SIZES[:-1]
-        assert outlook.inside, outlook
+        assert outlook.is_in_interval, outlook
         assert outlook.forecast.value == pytest.approx(outlook.measured, rel=0.02)
 
 
@@ -139,9 +139,9 @@ def test_bytes_that_grow_exactly_are_known_exactly() -> None:
         record.phases[0].metrics["raw_bytes"] = 512.0 * record.row.rows
     found = curves(contents.data())
     (disk,) = [c for c in found if c.quantity.metric == "disk_bytes"]
-    assert disk.least_per_row == 512.0
+    assert disk.least_bytes_per_row == 512.0
     compressed = replace(disk, values=tuple(value / 2 for value in disk.values))
-    assert compressed.least_per_row == 0.0
+    assert compressed.least_bytes_per_row == 0.0
     (outlook,) = [o for o in outlooks(found, 1e8) if o.curve is disk]
     forecast = outlook.forecast
     assert forecast.value == pytest.approx(growth_runs.disk_bytes(100_000_000), rel=1e-3)
@@ -291,7 +291,7 @@ def test_an_exact_index_takes_a_time_for_each_row() -> None:
         assert outlook.law is Law.LINEAR
         us = 50.0 + 0.02 * 1e7
         right = 1e6 / us if outlook.curve.quantity.metric == "qps" else 2 * us
-        assert outlook.forecast.holds(right)
+        assert outlook.forecast.contains(right)
         assert outlook.forecast.value == pytest.approx(right, rel=0.02)
 
 
@@ -328,7 +328,7 @@ def test_a_disturbed_size_weighs_less_and_is_named(tmp_path: Path) -> None:
         for o in outlooks(found, MILLION)
         if (o.curve.quantity.metric, o.curve.quantity.clients) == ("qps", 1)
     )
-    assert qps.forecast.holds(1e6 / growth_runs.query_us(MILLION, 1))
+    assert qps.forecast.contains(1e6 / growth_runs.query_us(MILLION, 1))
     folder = contents.write(tmp_path / "run")
     text = " ".join(call("forecast", folder).out.split())
     assert "Other work disturbed faiss at 20,000 rows" in text

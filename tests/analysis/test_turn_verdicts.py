@@ -13,9 +13,9 @@ from vectrial.analysis.standings import are_all_decided, standings
 from vectrial.analysis.turns import (
     TurnComparison,
     compare_points,
+    interpolation_weights,
     load_variance_prior,
     running_ratios,
-    weights_between,
 )
 from vectrial.compare.build import compare, metrics_of
 from vectrial.compare.cells import CompareOptions
@@ -109,7 +109,7 @@ def test_slices_are_read_as_they_were_written(tmp_path: Path) -> None:
     (arm,) = run.slices.values()
     assert len(arm.rounds) == 60
     assert np.all(np.diff(arm.rounds) == 1)
-    assert arm.warmth == pytest.approx(1.0, abs=0.05)
+    assert arm.head_rate_ratio == pytest.approx(1.0, abs=0.05)
     assert arm.idle_cores == 0.0
 
 
@@ -123,9 +123,9 @@ def test_a_prior_takes_three_builds_and_three_loads(tmp_path: Path) -> None:
 
 
 def test_a_value_between_two_phases_has_their_weights() -> None:
-    assert weights_between(5.0, [(7, 5.0)]) == {7: 1.0}
-    assert weights_between(20.0, [(1, 10.0), (2, 40.0)]) == pytest.approx({1: 0.5, 2: 0.5})
-    assert weights_between(10.0, [(1, 10.0), (2, 10.0)]) == {1: 0.5, 2: 0.5}
+    assert interpolation_weights(5.0, [(7, 5.0)]) == {7: 1.0}
+    assert interpolation_weights(20.0, [(1, 10.0), (2, 40.0)]) == pytest.approx({1: 0.5, 2: 0.5})
+    assert interpolation_weights(10.0, [(1, 10.0), (2, 10.0)]) == {1: 0.5, 2: 0.5}
 
 
 # -- verdicts --------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from experiment_worlds import (
 from numpy.typing import NDArray
 
 from vectrial.experiments.common import disk_usage, generated_columns
-from vectrial.experiments.common.payload_arms import overhead
+from vectrial.experiments.common.payload_arms import overhead_phase
 from vectrial.experiments.condition import Condition
 from vectrial.experiments.ingest import experiment as ingest_experiment
 from vectrial.experiments.ingest.experiment import Ingest
@@ -471,7 +471,7 @@ def test_arms_of_unlike_batches_are_not_compared() -> None:
         Phase("arm", 0, 1, {"payload_index": name}, {"load_s": s, "ready_s": s, "batches": n})
         for name, s, n in (("fixed", 1387.3, 1051.0), ("none", 661.3, 53.0))
     ]
-    compared = overhead("both", arms[:1], arms[1:], 0)
+    compared = overhead_phase("both", arms[:1], arms[1:], 0)
     assert compared.metrics["ready_overhead"] == pytest.approx(1.098, abs=1e-3)
     assert not compared.valid
     assert compared.reason == "the arms were not loaded in the same batches"

@@ -7,7 +7,7 @@ import pytest
 from vectrial.model.errors import UserError
 from vectrial.model.placement import Limits
 from vectrial.run.prepare import plan_of
-from vectrial.suite.model import Suite, validated
+from vectrial.suite.model import Suite, validate
 
 MIB = 2**20
 
@@ -23,7 +23,7 @@ def plain(**experiment: object) -> dict[str, object]:
 
 
 def suite(**experiment: object) -> Suite:
-    return validated(Suite, plain(**experiment), "limited.toml")
+    return validate(Suite, plain(**experiment), "limited.toml")
 
 
 def test_every_trial_with_limits_has_a_job_of_its_own() -> None:

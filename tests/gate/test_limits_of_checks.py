@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from vectrial.gate.model import is_same_value, is_same_vector
-from vectrial.gate.row_search import detectable_loss, find_rows, most_lost
+from vectrial.gate.row_search import allowed_misses, detectable_loss, find_rows
 from vectrial.gate.scores import compare
 from vectrial.model.capabilities import IndexKind
 from vectrial.model.metric import Metric, ScoreKind, distances, rounding_of
@@ -24,7 +24,7 @@ from vectrial.stores.lucene.common import SCORE_ERROR, to_declared_scores
 )
 def test_rows_that_an_index_may_miss(tried: int, floor: float, rows: int) -> None:
     """The share beyond the floor, and three standard deviations of a sample's share."""
-    assert most_lost(tried, floor) == rows
+    assert allowed_misses(tried, floor) == rows
 
 
 @pytest.mark.parametrize(("sample", "share"), [(1, 0.95), (59, 0.0495), (299, 0.00997)])

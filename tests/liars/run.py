@@ -34,7 +34,7 @@ from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run import prepare
 from vectrial.run.prepare import shape_of
 from vectrial.run.runner import run_plan
-from vectrial.suite.model import Suite, validated
+from vectrial.suite.model import Suite, validate
 
 #: 2,000 rows in 16 dimensions, in clusters.
 DATASET = "clustered-16-2k"
@@ -124,7 +124,7 @@ def measure(
         **suite,
     }
     known = {kind.name: kind for kind in kinds}
-    asked = validated(Suite, plain, "liars")
+    asked = validate(Suite, plain, "liars")
     folder.mkdir(parents=True, exist_ok=True)
     with _home(folder / "home"):
         for ref in asked.datasets:

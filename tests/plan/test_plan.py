@@ -304,7 +304,7 @@ def test_an_experiment_may_be_for_some_of_the_stores() -> None:
 
 
 def test_what_is_for_others_goes_with_them() -> None:
-    suite = parse_suite(SUITE + APART, "t.toml").only(["memory"])
+    suite = parse_suite(SUITE + APART, "t.toml").with_stores(["memory"])
     assert [ref.store for ref in suite.stores] == ["memory"]
     assert [ref.stores for ref in suite.experiments] == [None, None, None, ["memory"]]
     assert suite.experiments[-1].parameters() == {"batch_rows": 50}
@@ -578,7 +578,7 @@ def test_variants_of_a_store_are_stores_of_their_own() -> None:
 def test_a_variant_is_chosen_by_its_name(
     chosen: str, stores: list[str], experiments: list[str]
 ) -> None:
-    suite = parse_suite(VARIANTS, "t.toml").only([chosen])
+    suite = parse_suite(VARIANTS, "t.toml").with_stores([chosen])
     assert [ref.name for ref in suite.stores] == stores
     assert [ref.experiment for ref in suite.experiments] == experiments
 

@@ -11,7 +11,7 @@ from vectrial.analysis.run_data import load
 from vectrial.document.blocks import Figure, Table
 from vectrial.document.render import export
 from vectrial.report.build import build as report_of
-from vectrial.util.file_names import file_name, legible, slug
+from vectrial.util.file_names import file_name, legible_name, slug
 
 
 @pytest.mark.slow
@@ -37,7 +37,7 @@ def test_a_file_name_is_made_of_any_text(text: str) -> None:
         assert len(name) <= 100
         assert name.isascii()
     assert Figure(text, "", "", "", lambda width, legend: {}).name == file_name(text)
-    assert not set("/\\\x00 ") & set(legible(text))
+    assert not set("/\\\x00 ") & set(legible_name(text))
 
 
 def test_texts_that_differ_have_files_that_differ() -> None:

@@ -26,7 +26,7 @@ from vectrial.document.render import export
 from vectrial.model.capabilities import Index
 from vectrial.model.errors import VectrialError
 from vectrial.model.metric import Metric
-from vectrial.model.refusals import untested
+from vectrial.model.refusals import untested_note
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
 from vectrial.plan.model import DatasetShape
@@ -252,8 +252,8 @@ def test_a_server_that_is_gone_is_no_wrong_answer(
 
 
 def test_versions() -> None:
-    assert untested(Weaviate, "1.35.2") is None
-    told = untested(Weaviate, "2.0.0")
+    assert untested_note(Weaviate, "1.35.2") is None
+    told = untested_note(Weaviate, "2.0.0")
     assert told == "weaviate 2.0.0 is not a version that its driver was tested with: 1.35.*"
 
 

@@ -31,12 +31,12 @@ class NoTrials:
 
 
 def test_one_line_says_what_a_phase_is_doing() -> None:
-    assert run_view.at_work(LIVE) == LINE
+    assert run_view.phase_line(LIVE) == LINE
 
 
 def test_a_second_without_answers_shows_no_figures_of_answers() -> None:
     silent = Live("search", None, 0, None, None, None, 0, 0.0, None)
-    assert run_view.at_work(silent) == "0 QPS, errors 0, client 0%"
+    assert run_view.phase_line(silent) == "0 QPS, errors 0, client 0%"
 
 
 def test_a_log_file_gets_a_line_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from vectrial.servers.local import Local
 from vectrial.servers.namespaces import (
     Network,
     NoNamespace,
-    can_cover,
+    can_cover_folders,
     confine_command,
     why_no_network,
 )
@@ -179,15 +179,15 @@ print(json.dumps({{"why": "", "outside": outside, "relayed": relayed, "mode": mo
 @pytest.mark.slow
 @other_user.needs_root
 def test_an_ordinary_user_has_networks_too(tmp_path: Path) -> None:
-    if not can_cover():
+    if not can_cover_folders():
         pytest.skip("root may not cover folders here")
     work = tmp_path / "work"
     work.mkdir()
     code = ORDINARY.format(here=str(HERE), folder=str(work), paths=[str(HERE)])
     user = Account(free_account().number, covers=True)
     shown = [Path(sys.executable), Path(sys.prefix), Path(sys.base_prefix), HERE.parents[1], work]
-    order = user.order(shown, tmp_path / "passwd")
-    user.own(work)
+    order = user.confine_arguments(shown, tmp_path / "passwd")
+    user.take_ownership(work)
     done = subprocess.run(
         confine_command((sys.executable, "-c", code), **order),
         cwd=work,
@@ -231,4 +231,4 @@ def test_root_without_the_right_to_make_namespaces_is_told(tmp_path: Path) -> No
 
 
 def test_this_machine_says_whether_it_has_networks() -> None:
-    assert why_no_network() == "" or os.geteuid() != 0 or not can_cover()
+    assert why_no_network() == "" or os.geteuid() != 0 or not can_cover_folders()

@@ -162,7 +162,7 @@ def _ask_natively(store: Store, subject: Subject, rows: Dataset, made: Foreign) 
         return
     where = Range(made.column, lt=2.0) if made.column else None
     for condition in {None, where}:
-        native = store.native_search(K, subject.generous(), condition)
+        native = store.native_search(K, subject.nearly_exact_params(), condition)
         requests = Requests(
             "search",
             vectors=rows.queries,
@@ -176,7 +176,7 @@ def _ask_natively(store: Store, subject: Subject, rows: Dataset, made: Foreign) 
         answers = record_or_raise(outcome, "searches")["answers"]
         assert answers is not None
         which, ids, _ = answers
-        search = store.searcher(K, subject.generous(), condition)
+        search = store.searcher(K, subject.nearly_exact_params(), condition)
         for query, got in zip(which.tolist(), ids, strict=True):
             assert set(got.tolist()) == set(search(rows.queries[query])[0].tolist())
 

@@ -16,7 +16,13 @@ import tiny_server
 from vectrial.model.errors import Unsupported
 from vectrial.model.placement import Limits, Placement
 from vectrial.servers import limits
-from vectrial.servers.limits import NoControlGroup, change_memory, enter, group_name, make_groups
+from vectrial.servers.limits import (
+    NoControlGroup,
+    change_memory,
+    command_in_groups,
+    group_name,
+    make_groups,
+)
 from vectrial.servers.local import Local
 from vectrial.servers.supervisor import memory_use, remove
 from vectrial.telemetry.groups import ControlGroups
@@ -81,9 +87,9 @@ def test_a_command_runs_in_the_groups_from_its_start(tmp_path: Path) -> None:
     groups = make_groups(Limits(memory_bytes=2**26), name)
     report = "import sys; print(open('/proc/self/cgroup').read(), sys.argv)"
     try:
-        argv = enter(groups, [sys.executable, "-c", report, "a b", "$c"])
+        argv = command_in_groups(groups, [sys.executable, "-c", report, "a b", "$c"])
         said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-        hungry = enter(groups, [sys.executable, "-c", "b = bytearray(2**27)"])
+        hungry = command_in_groups(groups, [sys.executable, "-c", "b = bytearray(2**27)"])
         killed = subprocess.run(hungry, capture_output=True, check=False)
         use = memory_use(groups)
     finally:

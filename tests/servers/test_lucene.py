@@ -23,7 +23,7 @@ from vectrial.model.capabilities import Durability, Index, Returning
 from vectrial.model.errors import PartialFailure, StoreError
 from vectrial.model.filters import And, Eq, Filter, IsNull, Not, Range
 from vectrial.model.metric import Metric
-from vectrial.model.refusals import untested
+from vectrial.model.refusals import untested_note
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
 from vectrial.servers.base import Recipe, Server
@@ -241,7 +241,7 @@ def test_durability_is_set_explicitly(
 
 def test_the_version_was_tested_and_names_its_java(store: LuceneStore) -> None:
     told = store.version()
-    assert untested(type(store), told) is None
+    assert untested_note(type(store), told) is None
     assert re.search(r"\(Java \d+", told)
 
 

@@ -18,7 +18,7 @@ from vectrial.model.capabilities import Index, Params, Returning
 from vectrial.model.errors import StoreError, UserError
 from vectrial.model.filters import And, Eq, Filter, Not, Range
 from vectrial.model.metric import Metric
-from vectrial.model.refusals import untested
+from vectrial.model.refusals import untested_note
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
 from vectrial.servers.base import Server
@@ -193,7 +193,7 @@ def test_what_milvus_cannot_do_is_said(graph: Milvus) -> None:
     with pytest.raises(StoreError, match="'a number' has missing values"):
         graph.insert(batch_of(schema, IDS[:1], VECTORS[:1], missing))
     assert graph.count() == ROWS
-    assert untested(Milvus, graph.version()) is None
+    assert untested_note(Milvus, graph.version()) is None
 
 
 def test_two_servers_run_side_by_side(server: Server, tmp_path: Path) -> None:

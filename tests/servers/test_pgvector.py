@@ -22,7 +22,7 @@ from vectrial.model.errors import StoreError
 from vectrial.model.faults import Fault
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Range, evaluate
 from vectrial.model.metric import Metric
-from vectrial.model.refusals import untested
+from vectrial.model.refusals import untested_note
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.model.store import Address
 from vectrial.servers.base import AccessRefused, Server, ServerError
@@ -221,7 +221,7 @@ def test_what_was_acknowledged_survives_a_crash(tmp_path: Path) -> None:
     with make_server(POSTGRES, tmp_path / "server") as own:
         store = made(own, tmp_path / "crash", Metric.COSINE, "hnsw", workers=0)
         assert store.footprint().index_bytes
-        assert untested(PgVector, store.version()) is None
+        assert untested_note(PgVector, store.version()) is None
         store.close()
         own.kill()
         own.restart()

@@ -23,7 +23,7 @@ from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.faults import Fault
 from vectrial.model.filters import And, Eq, Filter, In, IsNull, Not, Or, Range, evaluate
 from vectrial.model.metric import Metric
-from vectrial.model.refusals import untested
+from vectrial.model.refusals import untested_note
 from vectrial.model.schema import Field, FieldType, Schema
 from vectrial.servers.base import AccessRefused, NoProgram, Server, ServerError
 from vectrial.servers.cluster import LocalCluster
@@ -283,7 +283,7 @@ def test_a_wrong_password_names_where_it_is_given(tmp_path: Path) -> None:
 
 
 def test_versions_that_do_not_fit_are_said(loaded: Redis) -> None:
-    assert untested(Redis, loaded.version()) is None
+    assert untested_note(Redis, loaded.version()) is None
     require_version("redis", "8.4.0", minimum=(8, 2), tested="8.2.3")
     for version in ("7.4.1", "8.0.6", "9.0.0", "seven"):
         with pytest.raises(StoreError, match=version):

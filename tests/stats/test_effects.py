@@ -14,7 +14,7 @@ from later import Later
 from vectrial._engine import Recorder, histogram_merge, histogram_quantiles
 from vectrial.stats import intervals
 from vectrial.stats.curves import CurveReading, read_at, read_within
-from vectrial.stats.disturbance import drift, first_stands_out, outliers
+from vectrial.stats.disturbance import drift, is_first_outlier, outliers
 from vectrial.stats.effects import (
     ALPHA,
     holm,
@@ -328,8 +328,8 @@ def test_an_outlier_is_found_and_a_fluke_among_equal_values_is_none() -> None:
     assert outliers([1.0, 1.01, 0.99, 1.0, 2.0]) == [4]
     assert outliers([1.0, 1.0, 1.0, 1.0, 1.05]) == []
     assert outliers([1.0, 1.0, 9.0]) == [], "three values say too little"
-    assert first_stands_out([2.0, 1.0, 1.01, 0.99, 1.0])
-    assert not first_stands_out([1.0, 1.0, 1.01, 0.99, 2.0])
+    assert is_first_outlier([2.0, 1.0, 1.01, 0.99, 1.0])
+    assert not is_first_outlier([1.0, 1.0, 1.01, 0.99, 2.0])
 
 
 def test_a_steady_rise_is_a_drift_and_noise_is_none() -> None:

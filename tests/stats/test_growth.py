@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vectrial.stats.growth import COVERAGE, Forecast, Law, SizedValues, growth, widening
+from vectrial.stats.growth import COVERAGE, Forecast, Law, SizedValues, growth, widening_factor
 from vectrial.stats.turns import Prior
 
 SIZES = [10_000, 20_000, 50_000, 100_000, 200_000]
@@ -32,7 +32,7 @@ def test_a_law_without_noise_is_found_and_goes_on(law: Law) -> None:
     assert found.law is law
     forecast = found.forecast(10 * SIZES[-1])
     assert forecast.value == pytest.approx(TRUE[law](forecast.rows), rel=0.01)
-    assert forecast.holds(TRUE[law](forecast.rows))
+    assert forecast.contains(TRUE[law](forecast.rows))
 
 
 @given(VALUES, LAWS, st.floats(2, 1e12))
@@ -41,7 +41,7 @@ def test_an_interval_encloses_its_forecast(
 ) -> None:
     forecast = growth(SizedValues(SIZES, values), laws).forecast(rows)
     assert 0 <= forecast.low <= forecast.value <= forecast.high
-    assert forecast.holds(forecast.value)
+    assert forecast.contains(forecast.value)
 
 
 @given(TAME, st.sampled_from(list(Law)), st.floats(1e-3, 1e3))
@@ -78,7 +78,7 @@ def test_noisy_series_lie_in_their_intervals_as_often_as_is_said() -> None:
         noise = rng.lognormal(0, 0.05, len(SIZES) + 1)
         values = [TRUE[Law.LINEAR](n) * e for n, e in zip(SIZES, noise, strict=False)]
         forecast = growth(SizedValues(SIZES, values), [Law.LINEAR, Law.N_LOG_N]).forecast(1e6)
-        inside += forecast.holds(TRUE[Law.LINEAR](1e6) * noise[-1])
+        inside += forecast.contains(TRUE[Law.LINEAR](1e6) * noise[-1])
     assert inside / 150 >= COVERAGE - 0.05
 
 
@@ -86,9 +86,9 @@ def test_a_larger_size_that_was_forecast_badly_widens_the_others() -> None:
     forecast = Forecast(1, 100.0, 80.0, 125.0)
     assert forecast.error(125.0) == pytest.approx(1.0)
     assert forecast.error(64.0) == pytest.approx(2.0)
-    assert widening([]) == 1.0
-    assert widening([(forecast, 101.0)] * 5) == 1.0
-    assert widening([(forecast, 64.0)] * 5) == pytest.approx(2.0)
+    assert widening_factor([]) == 1.0
+    assert widening_factor([(forecast, 101.0)] * 5) == 1.0
+    assert widening_factor([(forecast, 64.0)] * 5) == pytest.approx(2.0)
     found = growth(SizedValues(SIZES, [TRUE[Law.LINEAR](n) for n in SIZES]), [Law.LINEAR])
     plain, wider = found.forecast(1e6), found.forecast(1e6, 2.0)
     assert wider.value == plain.value
@@ -130,7 +130,7 @@ def test_a_disturbed_size_pulls_the_law_less() -> None:
     right = TRUE[Law.LOG](1e6)
     assert abs(doubted.value - right) < abs(trusted.value - right) / 3
     assert doubted.high / doubted.low < trusted.high / trusted.low
-    assert doubted.holds(right)
+    assert doubted.contains(right)
 
 
 def test_a_constant_below_the_floor_does_not_bend_the_slope() -> None:
@@ -148,7 +148,7 @@ def test_a_tail_follows_the_median_where_it_is_noise_itself() -> None:
     beside = growth(SizedValues(SIZES, tails, medians=medians), [Law.LOG, Law.POWER]).forecast(1e6)
     assert beside.value == pytest.approx(3 * TRUE[Law.LOG](1e6), rel=0.1)
     assert beside.high / beside.low < alone.high / alone.low
-    assert beside.holds(3 * TRUE[Law.LOG](1e6))
+    assert beside.contains(3 * TRUE[Law.LOG](1e6))
 
 
 def test_what_others_say_of_the_noise_narrows_an_interval_or_widens_it() -> None:

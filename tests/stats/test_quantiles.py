@@ -18,7 +18,7 @@ from vectrial.stats.quantiles import (
     highest_percentile,
     samples_needed,
     unsupported_quantiles,
-    withhold,
+    withhold_quantiles,
 )
 
 
@@ -100,7 +100,7 @@ def test_runs_of_earlier_versions_are_read_by_the_same_rule(tmp_path: Path) -> N
         (second,) = reader.rows('select distinct p50_us, p99_us from "window"')
     assert second == {"p50_us": 5.0, "p99_us": None}
     for phase_id, phase in enumerate(phases, 1):
-        withhold(phase)
+        withhold_quantiles(phase)
         found = {row["name"]: row for row in rows if row["phase_id"] == phase_id}
         assert {name: row["value"] for name, row in found.items()} == phase.metrics
         assert {name: found[name]["reason"] for name in phase.missing} == phase.missing

@@ -263,10 +263,10 @@ class WrongWhenFiltered(MemoryStore):
 
 
 def test_a_probe_asks_the_gate() -> None:
-    wrong = probe.attempt(Wrong)
+    wrong = probe.run_probe(Wrong)
     assert not wrong.works
     assert "gate failed: row_count" in wrong.detail
-    partly = probe.attempt(WrongWhenFiltered)
+    partly = probe.run_probe(WrongWhenFiltered)
     assert partly.works, "unfiltered searches are right"
     assert "gate failed: filters_hold" in partly.detail
 

@@ -79,7 +79,7 @@ def test_every_suite_of_the_checkout_is_shipped_and_valid() -> None:
     there = {path.stem: path for path in files}
     assert builtin.names() == tuple(sorted(there))
     for name in builtin.names():
-        file = builtin.file_of(Path(name))
+        file = builtin.suite_file(Path(name))
         assert file.resolve() == there[name]
         assert read_suite(file).name
 
@@ -89,15 +89,15 @@ def test_a_file_comes_before_a_shipped_suite_and_a_folder_does_not(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("demo").mkdir()
-    assert builtin.file_of(Path("demo")).name == "demo.toml"
+    assert builtin.suite_file(Path("demo")).name == "demo.toml"
     Path("demo").rmdir()
     Path("demo").touch()
-    assert builtin.file_of(Path("demo")) == Path("demo")
+    assert builtin.suite_file(Path("demo")) == Path("demo")
 
 
 @pytest.mark.parametrize("path", ["mine.toml", "folder/demo", "my.suite"])
 def test_paths_are_no_names(path: str) -> None:
-    assert builtin.file_of(Path(path)) == Path(path)
+    assert builtin.suite_file(Path(path)) == Path(path)
 
 
 def test_a_package_of_plug_ins_brings_suites(
@@ -107,17 +107,17 @@ def test_a_package_of_plug_ins_brings_suites(
     for name in ("demo", "theirs"):
         (tmp_path / "suites" / f"{name}.toml").touch()
     monkeypatch.setattr(builtin.plugins, "packages", lambda: {"theirs": tmp_path})
-    assert builtin.file_of(Path("theirs")) == tmp_path / "suites" / "theirs.toml"
-    assert builtin.file_of(Path("demo")).resolve() == ROOT / "suites" / "demo.toml"
+    assert builtin.suite_file(Path("theirs")) == tmp_path / "suites" / "theirs.toml"
+    assert builtin.suite_file(Path("demo")).resolve() == ROOT / "suites" / "demo.toml"
 
 
 def test_an_unknown_name_lists_the_shipped_ones() -> None:
     with pytest.raises(UserError) as caught:
-        builtin.file_of(Path("dmeo"))
+        builtin.suite_file(Path("dmeo"))
     assert "did you mean 'demo'?" in str(caught.value)
     assert all(name in str(caught.value) for name in builtin.names())
     with pytest.raises(UserError) as caught:
-        builtin.file_of(Path("xxxxxxxx"))
+        builtin.suite_file(Path("xxxxxxxx"))
     assert str(caught.value).count("demo") == 1, "listed once, where nothing is near"
 
 
@@ -127,7 +127,7 @@ def test_the_path_of_a_checkout_elsewhere_leads_to_the_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError, match="vectrial run demo"):
-        builtin.file_of(Path(path))
+        builtin.suite_file(Path(path))
 
 
 def test_the_command_names_the_shipped_suites(

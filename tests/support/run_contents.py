@@ -18,7 +18,7 @@ from vectrial.model.phase import Phase
 from vectrial.model.results_schema import SCHEMA_VERSION
 from vectrial.model.trial import TrialRow
 from vectrial.results.writer import RunWriter, TrialRecord, metric_rows
-from vectrial.stats.quantiles import withhold
+from vectrial.stats.quantiles import withhold_quantiles
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 #: A dataset's facts that no test asks for.
@@ -140,7 +140,7 @@ def _held(record: TrialRecord) -> TrialRecord:
     phases = []
     for phase in record.phases:
         phases.append(replace(phase, metrics=dict(phase.metrics), missing=dict(phase.missing)))
-        withhold(phases[-1])
+        withhold_quantiles(phases[-1])
     return replace(record, phases=phases)
 
 

@@ -23,13 +23,13 @@ def test_it_is_asked_where_it_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyP
     pieces.write_text("Node 0, zone   Normal  100 10 0 0 0 0 0 0 0 7 9\n")
     monkeypatch.setattr(compaction, "_PIECES", pieces)
     held_bytes = 120 * mmap.PAGESIZE
-    assert compaction._small_bytes() == held_bytes
+    assert compaction._small_piece_bytes() == held_bytes
     with compaction.memory_in_large_pieces():
         assert asked.read_text() == "1"
         assert environment_facts()["memory"]["compacted"] is True
     pieces.unlink()
     with compaction.memory_in_large_pieces():
-        assert compaction._small_bytes() == 0
+        assert compaction._small_piece_bytes() == 0
 
 
 def test_what_is_held_is_resident_while_it_is_held() -> None:

@@ -8,7 +8,7 @@ import statistics
 import pytest
 
 from vectrial.model.capabilities import IndexKind, Params
-from vectrial.questions.bench import conduct
+from vectrial.questions.bench import run_search
 from vectrial.questions.builds import (
     Build,
     BuildMeasurement,
@@ -52,7 +52,7 @@ def run(
 ) -> list[TriedBuild]:
     first = {"hnsw": {"m": 16, "ef_construction": 200}}
     asking = search({"hnsw": KNOBS}, first, limits, steps=steps, budget=budget, seed=7)
-    return conduct(asking, simulated)
+    return run_search(asking, simulated)
 
 
 def test_the_choice_keeps_the_limits_and_beats_the_stores_own() -> None:
@@ -93,7 +93,7 @@ def test_beyond_its_limits_a_search_is_led_back_to_them() -> None:
     first = {"hnsw": {"m": 64, "ef_construction": 200}}
     limits = TuneLimits(recall=0.5, memory_bytes=9e6)
     asking = search({"hnsw": KNOBS}, first, limits, steps=(10_000,), budget=20, seed=2)
-    tried = conduct(asking, Simulated())
+    tried = run_search(asking, Simulated())
     assert tried[0].best is None
     assert any(one.best for one in tried), "some build has m of 9 or less"
     build = Build("hnsw", {})
@@ -135,12 +135,12 @@ def test_what_a_store_settles_itself_is_left_to_it_first() -> None:
     first = {"ivf": {"nbits": 8}, "hnsw": {"m": 16, "ef_construction": 200}}
     limits = TuneLimits(0.5)
     asking = search(knobs_of, first, limits, steps=(100, 1000), budget=4, seed=1)
-    tried = conduct(asking, evaluate)
+    tried = run_search(asking, evaluate)
     assert asked[0] == (Build("ivf", {"nbits": 8}), 1000), "whole, and nlist is not drawn"
     assert asked[1] == (Build("hnsw", {"m": 16, "ef_construction": 200}), 100)
     assert [one.number for one in tried] == [1, 2, 3, 4]
     asking = search(knobs_of, first, limits, steps=(1000,), budget=1, seed=1)
-    alone = conduct(asking, evaluate)
+    alone = run_search(asking, evaluate)
     assert [one.build for one in alone] == [Build("ivf", {"nbits": 8})]
 
 
@@ -170,14 +170,14 @@ def test_no_build_is_measured_twice() -> None:
         params = {**attempt.build.params, "ef_construction": 50}
         return simulated(BuildRequest(Build("hnsw", params), attempt.rows))
 
-    tried = conduct(asking, whole)
+    tried = run_search(asking, whole)
     assert len(simulated.asked) <= 2
     assert {one.state for one in tried} == {"complete", "again"}
 
 
 def test_a_build_that_fails_is_told_and_the_search_goes_on() -> None:
     asking = search({"hnsw": KNOBS}, {}, TuneLimits(0.9), steps=(100,), budget=3, seed=1)
-    tried = conduct(asking, lambda _: BuildMeasurement([], "it crashed"))
+    tried = run_search(asking, lambda _: BuildMeasurement([], "it crashed"))
     assert [(one.state, one.reason, one.best) for one in tried] == [
         ("failed", "it crashed", None)
     ] * 3

@@ -13,10 +13,10 @@ from vectrial.model.errors import UserError
 from vectrial.util import variants
 from vectrial.util.variants import (
     full_name,
-    own_variables,
     run_with_variables,
     set_variables,
     store_of,
+    variables_of,
 )
 
 BIN, ADDRESS = "VECTRIAL_REDIS_BIN", "VECTRIAL_REDIS_ADDRESS"
@@ -39,9 +39,9 @@ def test_a_variant_has_its_own_variables(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv(f"{BIN}__AFTER", "/for/after")
     monkeypatch.setenv(f"{BIN}__V8_2", "/for/v8.2")
     monkeypatch.setenv(f"{ADDRESS}__AFTER", "127.0.0.1:6379")
-    assert own_variables("after") == {BIN: "/for/after", ADDRESS: "127.0.0.1:6379"}
-    assert own_variables("v8.2") == {BIN: "/for/v8.2"}
-    assert own_variables("") == own_variables("before") == {}
+    assert variables_of("after") == {BIN: "/for/after", ADDRESS: "127.0.0.1:6379"}
+    assert variables_of("v8.2") == {BIN: "/for/v8.2"}
+    assert variables_of("") == variables_of("before") == {}
     with set_variables("after"):
         assert (os.environ[BIN], os.environ[ADDRESS]) == ("/for/after", "127.0.0.1:6379")
     assert os.environ[BIN] == "/for/all"

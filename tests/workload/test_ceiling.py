@@ -250,4 +250,4 @@ def test_a_ceiling_that_was_exceeded_is_measured_again(monkeypatch: pytest.Monke
         found = ceilings._ceiling(weaviate, 16, 8)
         assert isinstance(found, Ceiling)
         assert found.qps == expected
-        ceilings.doubt([phase(ceiling_share=share)])
+        ceilings.forget_exceeded([phase(ceiling_share=share)])

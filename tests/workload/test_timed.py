@@ -204,7 +204,9 @@ def by_puts(script: Script, folder: Path) -> Errors:
         return perf_counter_ns()
 
     work = bulk_io.PutScanLoop("made", ROWS, 10, 100, 0.01)
-    return Recorder.unpack(bulk_io.alternate(store, work, dataset(), SCHEMA, begin).puts).errors()
+    return Recorder.unpack(
+        bulk_io.alternate_puts_and_gets(store, work, dataset(), SCHEMA, begin).puts
+    ).errors()
 
 
 def by_mixed(script: Script, folder: Path, operation: str) -> Errors:

@@ -78,7 +78,9 @@ class Sweep:
         index = fastest_at(coordinates(points), recall)
         return None if index is None else points[index]
 
-    def between(self, series: Series, recall: float) -> tuple[float, tuple[Point, ...]] | None:
+    def qps_at_recall(
+        self, series: Series, recall: float
+    ) -> tuple[float, tuple[Point, ...]] | None:
         """Qps at exactly this recall, and the measured points on either side; None outside their
         range."""
         points = self.ranked(series)
@@ -170,14 +172,14 @@ def loaded_rows(point: Point) -> int:
 
 #: Parameters with their own columns beside the settings of a point.
 LOAD = ("k", "clients", "rows", "loop", "rate", "arrivals")
-#: What a look for a capacity says of how it ended.
+#: Parameters that say how a look for a capacity ended.
 VERDICT = ("passed", "client_bound", "why")
 
 
 def operating_point(point: Point, without: Sequence[str] = LOAD) -> str:
     """Index and search parameters, as shown beside a figure."""
     values = {**point.index_params, **point.params}
-    if values.get("returns") == "ids":  # what is left to say nothing of
+    if values.get("returns") == "ids":  # the default, which is not shown
         del values["returns"]
     return formatting.params({k: v for k, v in values.items() if k not in without})
 
@@ -192,7 +194,7 @@ def remark(point: Point) -> str:
     return "; ".join(filter(None, (point.doubt, point.reason or "; ".join(notes.values()))))
 
 
-def matching(
+def points_of_series(
     points: Iterable[Point], series: Series, index_params: Mapping[str, Any]
 ) -> list[Point]:
     """A series' points; only those built with these index parameters, if there are any."""

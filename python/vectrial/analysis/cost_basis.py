@@ -154,7 +154,9 @@ def _facets(run: RunData, searched: Sequence[Facet]) -> list[Facet]:
     grouped: dict[Facet, list[Point]] = {facet: [] for facet in searched}
     searching = _searching(run)
     for trial in run.trials:
-        if trial.experiment in searching and not any(_is_of(trial, facet) for facet in grouped):
+        if trial.experiment in searching and not any(
+            _is_on_sheet(trial, facet) for facet in grouped
+        ):
             grouped[facet_of(trial, with_k=True)] = []
     known = {facet.dataset for facet in grouped}
     most: dict[str, int] = {}
@@ -165,7 +167,7 @@ def _facets(run: RunData, searched: Sequence[Facet]) -> list[Facet]:
     return [facet for facet, _ in sorted_facets(grouped)]
 
 
-def _is_of(trial: Trial, facet: Facet) -> bool:
+def _is_on_sheet(trial: Trial, facet: Facet) -> bool:
     """True if a trial's points are on the sheet; the trial may leave k to its phases."""
     own = facet_of(trial, with_k=True)
     return replace(own, k=facet.k) == facet and own.k in (None, facet.k)
@@ -242,7 +244,7 @@ def _reasons(
     lost = {
         trial.experiment: trial.reason or trial.status
         for trial in run.trials
-        if trial.series == series and trial.experiment in searching and _is_of(trial, facet)
+        if trial.series == series and trial.experiment in searching and _is_on_sheet(trial, facet)
         if trial.status in ("failed", "skipped")
     }
     if not measured:

@@ -168,7 +168,7 @@ class Curve:
         return tuple(n for n, trust in zip(self.sizes, self.trust, strict=True) if trust < 1)
 
     @cached_property
-    def least_per_row(self) -> float:
+    def least_bytes_per_row(self) -> float:
         """Least bytes per row of any forecast: the bytes of the vectors, if every size held at
         least these. 0 for other quantities, and for a store that compresses."""
         if not self.quantity.is_stored:

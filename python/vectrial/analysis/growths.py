@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from vectrial.analysis.growth_curves import Curve, Quantity
 from vectrial.analysis.run_data import Point
-from vectrial.stats.growth import Forecast, Growth, Law, widening
+from vectrial.stats.growth import Forecast, Growth, Law, widening_factor
 from vectrial.stats.turns import Prior, prior_of
 from vectrial.util import formatting
 
@@ -29,9 +29,9 @@ class Outlook:
     source: tuple[Point, ...] = ()
 
     @property
-    def inside(self) -> bool | None:
+    def is_in_interval(self) -> bool | None:
         """True if the measured value lies in the interval; None without a measured value."""
-        return None if self.measured is None else self.forecast.holds(self.measured)
+        return None if self.measured is None else self.forecast.contains(self.measured)
 
     @property
     def too_wide(self) -> bool:
@@ -55,7 +55,7 @@ def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
 
     All curves of a quantity together say how noisy it is on the machine (`stats.turns.prior_of`),
     and intervals are wider if the run's own larger sizes were forecast badly from its smaller ones
-    (`stats.growth.widening`).
+    (`stats.growth.widening_factor`).
     """
     grown = [
         (curve, fitted)
@@ -69,7 +69,7 @@ def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
             alike[_alike(curve.quantity)].append((curve, fitted))
     priors = {quantity: _noise(members) for quantity, members in alike.items()}
     factors = {
-        quantity: widening([check for _, fitted in members for check in fitted.checks])
+        quantity: widening_factor([check for _, fitted in members for check in fitted.checks])
         for quantity, members in alike.items()
     }
     made = []
@@ -78,7 +78,7 @@ def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
         if fitted.checks:
             fitted = fitted.moderated(priors[group])
         forecast = fitted.forecast(rows, factors[group] if fitted.checks else 1.0)
-        forecast = forecast.at_least(curve.least_per_row * rows)
+        forecast = forecast.at_least(curve.least_bytes_per_row * rows)
         made.append(Outlook(curve, fitted.law, curve.quantity.forecast(forecast)))
     return made
 

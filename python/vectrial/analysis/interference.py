@@ -14,7 +14,7 @@ from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import PhaseResult, Trial
 from vectrial.model.results_schema import METRICS
 from vectrial.model.trial import Series
-from vectrial.stats.disturbance import LEAST, drift, first_stands_out, outliers
+from vectrial.stats.disturbance import LEAST, drift, is_first_outlier, outliers
 from vectrial.util import formatting
 
 #: Values of a phase from which a report mentions them; the first is a share of the processors.
@@ -23,10 +23,10 @@ STEAL_SHARE = 0.01
 THROTTLED_SHARE = 0.01
 #: Ratio of the slowest to the fastest clock in repeats of the same work.
 SLOWER_CLOCK = 0.9
-#: Less processor time than this is not told: several counters that go in steps of 10 ms make it up.
+#: Least processor time that is reported: it is the sum of several counters in steps of 10 ms.
 LEAST_S = 0.05
-#: A figure of a report has an outlier worth a word where a repeat is so far from the median, as a
-#: share; what is nearer shows in its spread.
+#: Distance of a repeat from the median, as a share, from which a report names it as an outlier; a
+#: nearer one shows in the spread.
 FIGURE_SHARE = 0.5
 #: Main metrics; the first that a phase has is its figure. A phase without one waits or weighs.
 FIGURES = ("sustained_qps", "ready_s", "qps", "latency_p50")
@@ -166,7 +166,7 @@ def repeat_variation(by_repeat: Mapping[int, float]) -> list[Disturbance]:
     number of the repeat, in the order of measurement. Fewer than five repeats give no signs."""
     numbers, values = list(by_repeat), list(by_repeat.values())
     signs = []
-    if first_stands_out(values):
+    if is_first_outlier(values):
         signs.append(
             Disturbance(
                 "the first repeat stands out",

@@ -183,10 +183,10 @@ class RunData:
         """The gate checks that make a trial wrong, with their findings; empty if none does. These
         are the checks that its experiment rests on and that its build failed in any repeat. Another
         build of the store (other parameters, other rows) is not affected."""
-        return self._wrong.get(_build(trial), "")
+        return self._gate_faults.get(_build(trial), "")
 
     @cached_property
-    def _wrong(self) -> Mapping[tuple[Any, ...], str]:
+    def _gate_faults(self) -> Mapping[tuple[Any, ...], str]:
         found: dict[tuple[Any, ...], dict[str, str]] = defaultdict(dict)
         for trial in self.trials:
             for check in trial.gate:
@@ -268,7 +268,7 @@ class RunData:
 
 
 def _load_times(reader: RunReader, text: str | None) -> Mapping[str, float]:
-    found = reader.parsed(text or "{}", dict)
+    found = reader.parse_value(text or "{}", dict)
     if not all(isinstance(value, int | float) for value in found.values()):
         raise reader.foreign_content_error("the times of a load are numbers")
     return {str(name): float(value) for name, value in found.items()}
@@ -346,7 +346,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
             PhaseResult(
                 phase_id,
                 row["name"],
-                reader.parsed(row["params"], dict),
+                reader.parse_value(row["params"], dict),
                 row["valid"],
                 row["reason"],
                 metrics[phase_id],
@@ -364,7 +364,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
         trial_id = row["trial_id"]
         identity = {name: row[name] for name in IDENTITY}
         for name in ("index_params", "params"):
-            identity[name] = reader.parsed(row[name], dict)
+            identity[name] = reader.parse_value(row[name], dict)
         yield Trial(
             **identity | {"differences": reader.texts(row["differences"])},
             trial_id=trial_id,
@@ -373,7 +373,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
             store_version=row["store_version"],
             phases=tuple(phases[trial_id]),
             gate=tuple(gate[trial_id]),
-            server=reader.parsed(row["server"] or "{}", dict) or None,
+            server=reader.parse_value(row["server"] or "{}", dict) or None,
             notes=reader.texts(row["notes"]),
             began_s=row["began_s"],
             load=_load_times(reader, row.get("load")),
@@ -381,7 +381,7 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
 
 
 def _parse_json(reader: RunReader, row: dict[str, Any], column: str) -> dict[str, Any]:
-    row[column] = reader.parsed(row[column], dict)
+    row[column] = reader.parse_value(row[column], dict)
     return row
 
 

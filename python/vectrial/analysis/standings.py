@@ -1,4 +1,5 @@
-"""Who leads, and against whom that is decided: for a run that goes on until it is."""
+"""The leading store, and the rivals against which its lead is decided, for runs
+`--until-decided`."""
 
 from __future__ import annotations
 

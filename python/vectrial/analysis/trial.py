@@ -140,7 +140,7 @@ class Slices:
         return self.counts / (self.seconds - self.waited_s)
 
     @property
-    def warmth(self) -> float:
+    def head_rate_ratio(self) -> float:
         """The median rate of the heads over that of the rest: 1 if handing over costs nothing."""
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = self.head_rates / self.rates

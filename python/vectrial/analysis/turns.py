@@ -131,7 +131,7 @@ def _batches(arm: Slices, rounds: NDArray[np.int64]) -> list[list[bytes]]:
     return [histograms[part] for part in turns.batches_of(len(rounds))]
 
 
-def weights_between(value: float, phases: Sequence[tuple[int, float]]) -> Weights:
+def interpolation_weights(value: float, phases: Sequence[tuple[int, float]]) -> Weights:
     """The weights with which a value was interpolated between phases, each given with its own
     value: linear in the logarithm. A single phase has the value itself."""
     if len(phases) == 1:

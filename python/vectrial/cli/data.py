@@ -138,7 +138,7 @@ def inspect(
         if what in library.names():
             dataset = _annotate(library.load(what), again, progress)
         elif Path(what).exists():
-            dataset = _peek(Path(what), vectors, metric_of(metric), rows, progress)
+            dataset = _read_first_rows(Path(what), vectors, metric_of(metric), rows, progress)
         elif "/" in what or Path(what).suffix:
             known = suggestion(what, library.names())
             raise UserError(f"there is no file '{what}', and no dataset of that name", remedy=known)
@@ -153,7 +153,7 @@ def _annotate(dataset: Dataset, again: bool, progress: Progress) -> Dataset:
     return library.annotate(dataset, {**dataset.facts, **facts_of(dataset, progress=progress)})
 
 
-def _peek(
+def _read_first_rows(
     path: Path, vectors: str | None, metric: Metric | None, rows: int, progress: Progress
 ) -> Dataset:
     with open_source(path, ReaderOptions(vectors=vectors, conditions=False)) as source:

@@ -113,7 +113,7 @@ def _lines(dataset: Dataset) -> list[tuple[str, str]]:
         ("duplicates", "duplicates", _duplicates),
         ("norms", "norms", _norms),
         ("intrinsic_dimension", "intrinsic dimension", _dimension),
-        ("shift", "query shift", _shift),
+        ("shift", "query shift", _shift_text),
         ("published_neighbours", "published neighbours", _published),
     ):
         if facts.get(name):
@@ -165,7 +165,7 @@ def _dimension(found: dict[str, Any]) -> str:
     )
 
 
-def _shift(found: dict[str, Any]) -> str:
+def _shift_text(found: dict[str, Any]) -> str:
     verdict = "the queries lie elsewhere than the rows" if found["shifted"] else "none found"
     ratio = found["median_ratio"]
     apart = "" if ratio is None else f", nearest row at {ratio:.2f} times a row's own distance"

@@ -205,7 +205,9 @@ class _Result:
             else:
                 for rows in self._rows:
                     tables += growth.forecast_tables(self._run, own, rows, self._recall)
-        yield Section("growth", "How it grows", growth.lead(self._recall), tuple(tables))
+        yield Section(
+            "growth", "How it grows", growth.forecast_introduction(self._recall), tuple(tables)
+        )
         if not self._check:
             for demand in self._demands:
                 yield sizing(self._run, self._sizings(demand), demand, self._prices)
@@ -260,7 +262,7 @@ class _Result:
             "usable": not outlook.too_wide,
             **({"remedy": outlook.remedy} if outlook.too_wide else {}),
             **({} if outlook.measured is None else {"measured": outlook.measured}),
-            **({} if outlook.inside is None else {"inside": outlook.inside}),
+            **({} if outlook.is_in_interval is None else {"inside": outlook.is_in_interval}),
         }
 
     def _sizing(self, sizing: Sizing, demand: Demand) -> dict[str, Any]:

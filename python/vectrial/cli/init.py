@@ -22,7 +22,7 @@ from vectrial.results.folder import replace_text
 from vectrial.run.prepare import plan_of
 from vectrial.stores import registry
 from vectrial.suite.commented import commented_text
-from vectrial.suite.model import Suite, validated
+from vectrial.suite.model import Suite, validate
 from vectrial.util.suggest import suggestion
 
 _EXPERIMENTS = ("ingest", "storage", "search")
@@ -159,9 +159,11 @@ def _ask_questions(defaults: _Answers) -> _Answers:
 
     dataset = ask("Dataset (`vectrial data list`)", defaults.dataset, _shape)
     default = " ".join(_default_stores(dataset))
-    stores = ask("Stores (`vectrial stores`)", default, _each(registry.load))
+    stores = ask("Stores (`vectrial stores`)", default, _check_words(registry.load))
     experiments = ask(
-        "Experiments (`vectrial experiments`)", " ".join(defaults.experiments), _each(_experiment)
+        "Experiments (`vectrial experiments`)",
+        " ".join(defaults.experiments),
+        _check_words(_experiment),
     )
     rows = ask("Rows", "all", lambda text: _rows(text, dataset))
     repeats = ask("Repeats (3 give an interval)", str(defaults.repeats), _number)
@@ -179,7 +181,7 @@ def _words(text: str) -> list[str]:
     return text.replace(",", " ").split()
 
 
-def _each(check: Callable[[str], Any]) -> Callable[[str], None]:
+def _check_words(check: Callable[[str], Any]) -> Callable[[str], None]:
     def all_of(text: str) -> None:
         if not _words(text):
             raise UserError("at least one is needed")
@@ -232,4 +234,4 @@ def _suite(answers: _Answers) -> Suite:
         answers.repeats,
         answers.k,
     )
-    return validated(Suite, plain, "vectrial init")
+    return validate(Suite, plain, "vectrial init")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vectrial.model.errors import UserError
 from vectrial.model.inputs import read_bytes
-from vectrial.suite.model import Prices, validated
+from vectrial.suite.model import Prices, validate
 
 #: Bytes of a file of prices.
 _PRICES_BYTES = 1 << 20
@@ -24,4 +24,4 @@ def read_prices(file: Path) -> Prices:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else error
         raise UserError(f"the prices cannot be read: {why}", where=str(file)) from error
-    return validated(Prices, plain.get("prices", plain), str(file))
+    return validate(Prices, plain.get("prices", plain), str(file))

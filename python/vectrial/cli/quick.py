@@ -89,7 +89,7 @@ def quick(
         measure=measurer(console, whole=True),
     )
     with progress_bars() as bars:
-        fetching = None if dry_run else _noting(bars, console)
+        fetching = None if dry_run else _with_notes(bars, console)
         choice = choose(stores or (), dataset, metric, rows, k, clients, minutes, fetching, bench)
     if dry_run:
         _print_plan(choice, form, console)
@@ -103,7 +103,7 @@ def quick(
         sys.exit(1)
 
 
-def _noting(progress: Progress, console: Console) -> Progress:
+def _with_notes(progress: Progress, console: Console) -> Progress:
     """A progress callback that, without a terminal, also prints a line for each kind of work."""
     seen: set[str] = set()
 

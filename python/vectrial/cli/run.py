@@ -13,7 +13,7 @@ from rich.console import Console
 
 from vectrial.cli import options, run_suite
 from vectrial.cli.output import Format, print_json, say, stderr_console, stdout_console
-from vectrial.cli.run_again import disturbed_trials, until_decided, worth_again
+from vectrial.cli.run_again import disturbed_trials, measure_until_decided, plan_to_remeasure
 from vectrial.cli.run_status import StatusFileView
 from vectrial.cli.run_suite import ExistingOptions, SuiteSource, existing_suite, find_suite
 from vectrial.cli.run_view import dry_run_table, make_view, plan_objects
@@ -200,14 +200,14 @@ def run(
         return measure(part, of.suite, of.text, folder, console, settings, again=again)
 
     if until:
-        outcome = until_decided(source, folder, minutes, console, measured)
+        outcome = measure_until_decided(source, folder, minutes, console, measured)
     else:
         outcome = measured(plan, source)
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
     try:
         loaded = _load(folder, own=resume is None)
         if remeasure and not remeasure_disturbed and outcome.measured:
-            part, keys = worth_again(plan, loaded, console)
+            part, keys = plan_to_remeasure(plan, loaded, console)
             if keys:
                 measured(part, source, keys)
                 loaded = _load(folder, own=resume is None)

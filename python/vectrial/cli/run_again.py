@@ -48,7 +48,7 @@ def disturbed_trials(resume: Path | None, plan: Plan, console: Console) -> froze
     return keys
 
 
-def worth_again(plan: Plan, run: RunData, console: Console) -> tuple[Plan, frozenset[str]]:
+def plan_to_remeasure(plan: Plan, run: RunData, console: Console) -> tuple[Plan, frozenset[str]]:
     """The part of a plan that is measured again because the machine was disturbed, and the keys of
     its trials; prints what is done."""
     found = plan_remeasurement(plan, run)
@@ -69,7 +69,7 @@ def worth_again(plan: Plan, run: RunData, console: Console) -> tuple[Plan, froze
     return replace(part, refusals=()), found.keys
 
 
-def until_decided(
+def measure_until_decided(
     source: SuiteSource,
     folder: Path,
     minutes: float,

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from vectrial.cli.run_view import at_work, describe
+from vectrial.cli.run_view import describe, phase_line
 from vectrial.model.phase import Live
 from vectrial.plan.model import Job, Plan, PlannedTrial
 from vectrial.results.progress import STATUS, Status, write_status
@@ -71,7 +71,7 @@ class StatusFileView:
 
     def live(self, live: Live) -> None:
         self._view.live(live)
-        self._update(live=at_work(live))
+        self._update(live=phase_line(live))
 
     def finished(self, record: TrialRecord) -> None:
         self._view.finished(record)

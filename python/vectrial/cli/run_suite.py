@@ -59,7 +59,7 @@ class SuiteSource:
         """
         suite = self.suite
         if repeats is not None:
-            suite = suite.repeated(repeats, "--repeats")
+            suite = suite.with_repeats(repeats, "--repeats")
         known = {name for ref in suite.stores for name in (ref.store, ref.name)}
         for name in stores:
             if name not in known:
@@ -69,7 +69,7 @@ class SuiteSource:
                     remedy=suggestion(name, known),
                 )
         if stores:
-            suite = suite.only(stores)
+            suite = suite.with_stores(stores)
             if not suite.experiments:
                 raise UserError(
                     f"the suite has no experiment for {' and '.join(stores)}",
@@ -106,7 +106,7 @@ def find_suite(
             raise UserError("there is no run here to resume", where=str(resume))
     else:
         assert path is not None
-        path = builtin.file_of(path)
+        path = builtin.suite_file(path)
     text = suite_text(path)
     return SuiteSource(parse_suite(text, str(path)), text, str(path))
 

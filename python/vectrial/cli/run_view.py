@@ -121,7 +121,7 @@ class PlainView:
             self._shown = now
         elif now - self._shown >= LINE_EVERY_S:
             self._shown = now
-            self._line(f"    {at_work(live)}")
+            self._line(f"    {phase_line(live)}")
 
     def finished(self, record: TrialRecord) -> None:
         """Print a line per trial, and two for a store whose trials are skipped for one reason."""
@@ -220,7 +220,7 @@ class LiveView(PlainView):
         )
 
     def live(self, live: Live) -> None:
-        self._figures.plain = f"  {at_work(live)}"
+        self._figures.plain = f"  {phase_line(live)}"
 
     def finished(self, record: TrialRecord) -> None:
         self._figures.plain = ""
@@ -228,7 +228,7 @@ class LiveView(PlainView):
         self._whole.update(self._trials, completed=self._done)
 
 
-def at_work(live: Live) -> str:
+def phase_line(live: Live) -> str:
     """One line about a running phase: load, latency, recall, errors, client."""
     rate = f"{live.achieved:,.0f} QPS"
     if live.offered is not None:

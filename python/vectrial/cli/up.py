@@ -29,7 +29,7 @@ from vectrial.servers.local import variable_name
 from vectrial.servers.provide import check_environment, recipe_of
 from vectrial.servers.running import RunningServer, folder, run_foreground, running_servers, stop
 from vectrial.stores import registry
-from vectrial.suite.model import validated
+from vectrial.suite.model import validate
 from vectrial.util.children import python
 from vectrial.util.suggest import suggestion
 
@@ -86,7 +86,7 @@ def up(
         _list(form)
         return
     recipe = _recipe(store)
-    limits = validated(Placement, {"server_cpus": cpus, "server_memory": memory}, "limits").limits
+    limits = validate(Placement, {"server_cpus": cpus, "server_memory": memory}, "limits").limits
     check_environment(registry.load(store), provider)
     if detach:
         arguments: dict[str, Any] = {

@@ -21,8 +21,8 @@ from vectrial.stats.verdict import MOST_REPEATS, VerdictKind
 from vectrial.util import formatting
 from vectrial.util.suggest import suggestion
 
-#: What is compared unless a metric is named: speed, its tail, the load that is sustained, and what
-#: it costs to get there.
+#: Metrics that are compared by default: speed, its tail, the sustained load, the time until ready,
+#: and disk usage.
 DEFAULT_METRICS = ("qps", "p99", "sustained_qps", "ready_s", "disk")
 #: Short names; every metric of the schema goes by its own, too.
 ALIASES = {

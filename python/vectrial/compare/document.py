@@ -182,7 +182,7 @@ def _legend(comparison: Comparison) -> str:
 
 def _remarks(comparison: Comparison) -> tuple[str, ...]:
     said = (*comparison.advice, *comparison.alone, *comparison.caveats)
-    return tuple(_clip(one) for one in said)
+    return tuple(_shorten(one) for one in said)
 
 
 def _group_by_sheet(verdicts: Iterable[Verdict]) -> dict[str, list[Verdict]]:
@@ -214,18 +214,17 @@ def _card(comparison: Comparison, kind: VerdictKind) -> Answer:
         question=str(kind).capitalize(),
         answer=str(len(found)),
         figure=f"of {formatting.plural(len(comparison.verdicts), 'cell')}",
-        bound="; ".join(_clip(one, _CARD) for one in about[:3]) + more,
+        bound="; ".join(_shorten(one, _CARD) for one in about[:3]) + more,
     )
 
 
-def _clip(text: str, most: int = _LONGEST) -> str:
+def _shorten(text: str, most: int = _LONGEST) -> str:
     flat = " ".join(text.split())
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
 def _table(name: str, title: str, verdicts: Sequence[Verdict], *, whole: bool = False) -> Table:
-    """A table of verdicts. whole: every row also names its sheet, and has a mark for its
-    verdict."""
+    """A table of verdicts. whole: each row also has its sheet, and a mark for its verdict."""
     return Table(name, title, _COLUMNS, tuple(_row(verdict, whole) for verdict in verdicts))
 
 
@@ -238,7 +237,7 @@ def _row(verdict: Verdict, whole: bool) -> Row:
         _value(verdict, verdict.mean_b, 1),
         _change(verdict),
         Cell(
-            f"{_MARKS[kind]} {kind}" if whole else str(kind), str(kind), _clip(verdict.reason),
+            f"{_MARKS[kind]} {kind}" if whole else str(kind), str(kind), _shorten(verdict.reason),
             tone=_TONES[kind],
         ),
         least if least is None else plain_cell(least, _percent(least)),
@@ -283,7 +282,8 @@ def _percent(share: float, sign: str = "") -> str:
 
 def _reasons(verdicts: Sequence[Verdict]) -> Table:
     rows = (
-        (sheet_title(v), place_text(v), metric_name(v) or "all", _clip(v.reason)) for v in verdicts
+        (sheet_title(v), place_text(v), metric_name(v) or "all", _shorten(v.reason))
+        for v in verdicts
     )
     heads = columns(subject="Terms", what="What", metric="Metric", reason="Reason")
     return table_of("not-compared", formatting.plural(len(verdicts), "cell"), heads, rows)

@@ -95,7 +95,7 @@ def junit(comparison: Comparison) -> str:
     for name, verdicts in sheets.items():
         suite = Xml.SubElement(root, "testsuite", _counts([v.kind for v in verdicts], name))
         for verdict in verdicts:
-            _case(suite, name, verdict)
+            _add_case(suite, name, verdict)
     if apart:
         suite = Xml.SubElement(root, "testsuite", _counts(apart, _ALONE))
         for said in comparison.alone:
@@ -121,7 +121,7 @@ def _counts(kinds: Sequence[VerdictKind], name: str) -> dict[str, str]:
     }
 
 
-def _case(suite: Xml.Element, name: str, verdict: Verdict) -> None:
+def _add_case(suite: Xml.Element, name: str, verdict: Verdict) -> None:
     metric = verdict.cell.metric.name if verdict.cell.metric else "all metrics"
     case = _property_element(suite, name, f"{place_text(verdict)} · {metric}")
     a, b, change = figures(verdict)

@@ -1,5 +1,5 @@
-"""From cells to verdicts, with one bound on false alarms over all of them; turns of stores, where
-they took some, say more than repeats."""
+"""Verdicts on cells, with one bound on false alarms over all of them. Turns of stores, if they took
+any, are stronger evidence than repeats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import partial
 
 from vectrial.analysis.run_data import RunData
 from vectrial.analysis.trial import PhaseResult
-from vectrial.analysis.turns import TurnComparison, Weights, compare_phases, weights_between
+from vectrial.analysis.turns import TurnComparison, Weights, compare_phases, interpolation_weights
 from vectrial.compare.cells import ComparedCell, without_values
 from vectrial.stats.effects import (
     ALPHA,
@@ -200,5 +200,5 @@ def _weights(
     for repeat, own in ids.items():
         parts = [(one, value) for one in own if (value := phases[one].value(metric))]
         if parts and len(parts) == len(own):
-            found[repeat] = weights_between(values[repeat], parts)
+            found[repeat] = interpolation_weights(values[repeat], parts)
     return found

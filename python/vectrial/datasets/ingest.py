@@ -27,7 +27,7 @@ from vectrial.model.filters import Filter
 from vectrial.model.metric import Metric, ties
 from vectrial.model.progress import Progress, silent
 from vectrial.util import paths
-from vectrial.util.file_names import legible
+from vectrial.util.file_names import legible_name
 
 #: Queries held out when nobody says how many; fewer of a small file.
 DEFAULT_QUERIES = 1000
@@ -75,7 +75,7 @@ class _Queries:
 def name_of(path: Path) -> str:
     """A dataset name made from a path: `data/My set.tar.gz` gives `My-set`."""
     stem = re.sub(r"(\.tar)?\.[A-Za-z0-9]{1,7}$", "", Path(os.path.realpath(path)).name)
-    return legible(stem) or "imported"
+    return legible_name(stem) or "imported"
 
 
 def metric_of(text: str | None) -> Metric | None:

@@ -126,7 +126,7 @@ class Table:
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", file_name(self.name))
 
-    def narrow(self) -> Table:
+    def without_minor_columns(self) -> Table:
         """The table without its minor columns."""
         shown = [j for j, column in enumerate(self.columns) if not column.minor]
         if len(shown) == len(self.columns):

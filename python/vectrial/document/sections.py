@@ -67,7 +67,7 @@ def _slug(name: str, sheet: Sheet) -> str:
     return sheet.slug or name.replace("_", "-")
 
 
-def every_value(run: RunData, name: str, title: str) -> list[Section]:
+def section_of_values(run: RunData, name: str, title: str) -> list[Section]:
     """The section of an experiment that declares no sheet: every value, in one table."""
     points = run.select(name)
     if not points:
@@ -77,13 +77,13 @@ def every_value(run: RunData, name: str, title: str) -> list[Section]:
         Column("value", "Value", spread=True),
         Column("unit", "Unit", numeric=False),
     )
-    rows = tuple(row for point in points for row in _every_metric(run, point))
+    rows = tuple(row for point in points for row in _metric_rows(run, point))
     slug = name.replace("_", "-")
     table = Table(slug, title, heads, rows)
     return [Section(slug, title, "Every value as measured.", (table,))]
 
 
-def _every_metric(run: RunData, point: Point) -> Iterator[Row]:
+def _metric_rows(run: RunData, point: Point) -> Iterator[Row]:
     names = dict.fromkeys(name for phase in point.phases for name in phase.metrics)
     for name in names:
         unit = next(p.metrics[name].unit for p in point.phases if name in p.metrics)

@@ -42,7 +42,7 @@ class LoadSource(TypedDict):
 
 
 class LoadSettings(TypedDict, total=False):
-    """How a load is sent: warm-up (skipped without a limit), then measurement, over the same
+    """Settings of a load: warm-up (skipped without a limit), then measurement, over the same
     connections. Every setting has a default.
 
     threads: client threads, each pinned to one of `cores` if these are given.

@@ -143,8 +143,8 @@ class Experiment(ExactModel, ABC):
     ends_server: ClassVar[bool] = False
     #: It asks for object stores.
     uses_objects: ClassVar[bool] = False
-    #: Where a suite asks for it twice, a point of both is measured once, for as long as the first
-    #: asks; it is not the same point where other settings than `extent` differ.
+    #: True if a point that two entries of a suite share is measured once, for as long as the first
+    #: entry asks. Points are different if settings other than those in `extent` differ.
     shares_points: ClassVar[bool] = False
     #: Settings that say how long a point is measured, and which points there are.
     extent: ClassVar[frozenset[str]] = frozenset()
@@ -224,7 +224,7 @@ class Experiment(ExactModel, ABC):
         from vectrial.document import sections  # reads runs, which the measuring process cannot
 
         if not cls.report and cls.sheet is None:
-            return sections.every_value(run, cls.name, cls.title)
+            return sections.section_of_values(run, cls.name, cls.title)
         found: list[Section] = []
         if cls.report:
             found += import_module(cls.report).sections(run, run.select(cls.name), looks)
@@ -275,7 +275,7 @@ class Experiment(ExactModel, ABC):
     def run(self, context: Context, point: OperatingPoint) -> Iterator[Phase]:
         """Measure one operating point."""
         for load in self.loads(context, point):
-            yield load if isinstance(load, Phase) else load.alone()
+            yield load if isinstance(load, Phase) else load.measure_whole()
 
     def clients_at(self, point: Mapping[str, Any]) -> int | None:
         """Number of clients of the closed loop at a point: the point's `clients`, or else the

@@ -25,7 +25,7 @@ from vectrial.model.workload import ClosedLoop
 from vectrial.workload import dispatch
 from vectrial.workload.python.timed import describe
 
-#: Seconds until a server that is ready finds a neighbour, at most; and between two questions.
+#: Most seconds until a server that is ready finds a neighbour; and seconds between two searches.
 _ANSWERS_S, _POLL_S = 120.0, 0.05
 #: Largest ratio of a steady second's median latency to that of the warm server.
 _STEADY = 1.1

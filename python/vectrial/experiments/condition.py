@@ -30,8 +30,8 @@ from vectrial.workload.python.operations import timed_operations
 
 #: Seconds after which no further scan by the client is begun: of a million rows each takes longer.
 _SCANS_S = 1.0
-#: Conditions of each kind that every store is asked before anything is timed, others than those;
-#: of few that there are, at most such a share.
+#: Conditions of each kind that warm a store up and are not timed; and their largest share if there
+#: are few conditions.
 _WARM_UP, _WARM_UP_SHARE = 20, 0.2
 #: Descriptions of the kinds of conditions.
 _TOLD = ("latency_p50", "latency_p99", "count", "errors", "ineffective")

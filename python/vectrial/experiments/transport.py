@@ -31,7 +31,7 @@ from vectrial.workload.python.bulk_io import (
     FullScan,
     PutScanLoop,
     TransferResult,
-    alternate,
+    alternate_puts_and_gets,
     run_clients,
     scan_repeatedly,
 )
@@ -243,7 +243,7 @@ class Transport(Experiment):
                 store.create(context.schema, context.index)
             if clients == 1:
                 began = _Began()
-                told = [alternate(stores[0], work, dataset, context.schema, began)]
+                told = [alternate_puts_and_gets(stores[0], work, dataset, context.schema, began)]
                 started = began.at_ns
             else:
                 cores = context.certificate.placement.pins

@@ -11,7 +11,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from vectrial.gate.model import GateResults, Ids, Subject, Vectors
-from vectrial.gate.row_search import NEIGHBOURS, RowSearch, detectable_loss, find_rows, most_lost
+from vectrial.gate.row_search import (
+    NEIGHBOURS,
+    RowSearch,
+    allowed_misses,
+    detectable_loss,
+    find_rows,
+)
 from vectrial.model.metric import rounding_of
 from vectrial.stores.common.arrow import ids_of
 
@@ -85,7 +91,7 @@ def check_searchable(subject: Subject, report: GateResults, true_share: float) -
     at = np.random.default_rng([subject.seed, 2]).permutation(len(rows.ids))[:MOST]
     expected = min(subject.k, NEIGHBOURS, len(rows.ids))
     sought = find_rows(
-        subject.store.searcher(expected, subject.generous()),
+        subject.store.searcher(expected, subject.nearly_exact_params()),
         rows.ids[at].tolist(),
         (np.asarray(rows.vectors[i], dtype=np.float32) for i in at),
         lambda ids: loaded_vectors(subject, ids),
@@ -96,7 +102,7 @@ def check_searchable(subject: Subject, report: GateResults, true_share: float) -
     )
     structured = true_share >= subject.floor
     floor = subject.floor if structured else subject.adjust_floor(subject.floor)
-    allowed = 0 if subject.kind.exact else most_lost(sought.tried, floor)
+    allowed = 0 if subject.kind.exact else allowed_misses(sought.tried, floor)
     report(
         "rows_found_by_search",
         len(sought.lost) <= allowed,

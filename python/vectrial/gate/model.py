@@ -131,7 +131,7 @@ class Subject:
         """The floor, adjusted for rows of any distribution."""
         return floor * (1.0 if self.kind.exact else SHARE_OF_FLOOR)
 
-    def generous(self, *, fresh: bool = False) -> Params:
+    def nearly_exact_params(self, *, fresh: bool = False) -> Params:
         """Search parameters at which a correct index is nearly exact. `fresh`: answers must reflect
         all earlier changes."""
         kind = self.kind
@@ -152,7 +152,7 @@ class Subject:
     ) -> list[Answer]:
         """Answers at the generous setting, one per vector; after `budget_s` only the first `least`
         are requested. `fresh`: they must reflect all earlier changes."""
-        search = self.store.searcher(self.k, self.generous(fresh=fresh), where)
+        search = self.store.searcher(self.k, self.nearly_exact_params(fresh=fresh), where)
 
         def ask(vector: NDArray[np.float32]) -> Answer:
             ids, scores = search(vector)

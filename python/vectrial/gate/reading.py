@@ -11,7 +11,7 @@ import numpy as np
 from vectrial._engine import Judge
 from vectrial.datasets.exact import exact_topk
 from vectrial.gate.model import Answer, GateResults, Ids, Subject, Vectors, first_difference
-from vectrial.gate.row_search import most_lost
+from vectrial.gate.row_search import allowed_misses
 from vectrial.gate.scores import compare, is_best_first
 from vectrial.model.errors import UserError
 from vectrial.model.metric import (
@@ -77,7 +77,7 @@ def _differences(subject: Subject, ids: Ids) -> list[str]:
                 faults.append(f"node {number} counts {count:,} of {rows:,} rows")
             if subject.can.get and (there := store.get(ids).num_rows) != len(ids):
                 faults.append(f"node {number} has {there} of {len(ids)} rows read by id")
-            search = store.searcher(subject.k, subject.generous(fresh=True))
+            search = store.searcher(subject.k, subject.nearly_exact_params(fresh=True))
             short = sum(len(search(query)[0]) != length for query in subject.queries[:LEAST])
             if short:
                 faults.append(f"{short} of {LEAST} answers of node {number} are short")
@@ -108,7 +108,7 @@ def check_answers(subject: Subject, report: GateResults) -> float:
     queries = queries[: len(given)]
     answer_length = min(subject.k, rows := len(subject.rows.ids))
     # A graph that has lost sight of a few rows cannot answer with all of them.
-    seen = rows if subject.kind.exact else rows - most_lost(rows, subject.floor)
+    seen = rows if subject.kind.exact else rows - allowed_misses(rows, subject.floor)
     least = min(answer_length, seen)
     odd = [i for i, (ids, _) in enumerate(given) if not least <= len(ids) <= answer_length]
     report(

@@ -90,7 +90,7 @@ def _are_all_as_near(vector: Vectors, vectors: Vectors, metric: Metric, rounding
     return bool((far <= own + FLOAT32_SLACK * scale + rounding).all())
 
 
-def most_lost(searched: int, floor: float) -> int:
+def allowed_misses(searched: int, floor: float) -> int:
     """Number of `searched` rows that an index of this recall floor may miss: the share below the
     floor, plus a margin for sampling. An exact index may miss none."""
     if floor >= 1.0:

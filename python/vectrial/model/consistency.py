@@ -47,11 +47,11 @@ def contradictions(
     """
     known = {name: float(value) for name, value in figures.items() if value is not None}
     return [
-        *_in_flight(known, clients, rounding),
+        *_in_flight_contradictions(known, clients, rounding),
         *_rate(known, rounding),
         *_order(known, rounding),
         *_recall(known, rounding),
-        *_steps(known, rounding),
+        *_sum_contradictions(known, rounding),
         *_size(known, rounding),
     ]
 
@@ -72,7 +72,9 @@ def cache_suspicion(figures: Mapping[str, float | None]) -> str | None:
     )
 
 
-def _in_flight(known: Mapping[str, float], clients: float | None, rounding: float) -> Iterator[str]:
+def _in_flight_contradictions(
+    known: Mapping[str, float], clients: float | None, rounding: float
+) -> Iterator[str]:
     """Little's law: throughput × mean latency is the mean number of requests in flight."""
     if clients and "qps" in known and "latency_mean" in known:
         share = known["qps"] * known["latency_mean"] / 1e6 / clients
@@ -94,16 +96,20 @@ def _order(known: Mapping[str, float], rounding: float) -> Iterator[str]:
     """Least ≤ mean ≤ greatest, and percentiles ascend between them. Figures of a histogram that was
     too small for its latencies (`saturated`) are ignored."""
     shown = ["latency_min", "latency_mean", "latency_max"]
-    yield from _ascend([(name, known[name]) for name in shown if name in known], rounding)
+    yield from _order_contradictions(
+        [(name, known[name]) for name in shown if name in known], rounding
+    )
     if not known.get("saturated"):
         percentiles = (f"latency_{name}" for name in _PERCENTILES)
         names = ("latency_min", *percentiles, "latency_max")
-        yield from _ascend([(n, known[n]) for n in names if n in known], max(rounding, BUCKET))
+        yield from _order_contradictions(
+            [(n, known[n]) for n in names if n in known], max(rounding, BUCKET)
+        )
     names = ("recall_min", "recall_p05")
-    yield from _ascend([(n, known[n]) for n in names if n in known], rounding)
+    yield from _order_contradictions([(n, known[n]) for n in names if n in known], rounding)
 
 
-def _ascend(values: Sequence[tuple[str, float]], rounding: float) -> Iterator[str]:
+def _order_contradictions(values: Sequence[tuple[str, float]], rounding: float) -> Iterator[str]:
     for (low, less), (high, more) in pairwise(values):
         if less > more * (1 + rounding) + 1e-9:
             yield f"{low} is {less:.6g}, above {high}, which is {more:.6g}"
@@ -115,7 +121,7 @@ def _recall(known: Mapping[str, float], rounding: float) -> Iterator[str]:
             yield f"{name} is {known[name]:.6g}, which is no share"
 
 
-def _steps(known: Mapping[str, float], rounding: float) -> Iterator[str]:
+def _sum_contradictions(known: Mapping[str, float], rounding: float) -> Iterator[str]:
     if "ready_s" in known and set(_STEPS) <= known.keys():
         # Results that were measured before the first search was a step have none.
         whole = sum(known[name] for name in _STEPS) + known.get("first_search_s", 0.0)

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 _ROUND, _LEAST_NORMAL = 2.0**-24, 2.0**-126
 #: Least tolerance of a tie: the float32 that a distance is returned as, and a few roundings more.
 _LEAST_TOLERANCE = 1e-6
-#: How far a score may be off that was computed in float32 in any way, relative to the scale of what
-#: it adds up: the bound of a tie is of what an ordinary summation does.
+#: Largest error of a score that was computed in float32 in any way, relative to the scale of its
+#: summands. The bound of a tie assumes an ordinary summation.
 FLOAT32_SLACK = 2e-5
 
 

@@ -105,7 +105,7 @@ class Role(StrEnum):
     SIZE = "size"
     #: The highest rate that was sustained within limits.
     CAPACITY = "capacity"
-    #: A step towards a phase like the one before: what it measured is no result.
+    #: A step towards a phase such as a capacity; its measurements are not results.
     STEP = "step"
 
 

@@ -12,7 +12,7 @@ from vectrial.model.schema import Field, Schema
 from vectrial.model.store import Store
 
 
-def untested(store: type[Store], version: str) -> str | None:
+def untested_note(store: type[Store], version: str) -> str | None:
     """A note if the store's driver was not tested with this version, else None."""
     if not store.tested or version.startswith(store.tested):
         return None
@@ -84,7 +84,7 @@ def _kind(store: type[Store], schema: Schema, index: Index) -> IndexKind:
     if kind.metrics is not None and schema.metric not in kind.metrics:
         raise Unsupported(f"{store.name}: index '{index.kind}' has no '{schema.metric}'")
     if kind.most_dim is not None and schema.dim > kind.most_dim:
-        able = [name for name, one in can.indexes.items() if _takes(one, schema)]
+        able = [name for name, one in can.indexes.items() if _can_index(one, schema)]
         raise Unsupported(
             f"{store.name} indexes vectors of up to {kind.most_dim:,} dimensions as"
             f" '{index.kind}'; these have {schema.dim:,}",
@@ -93,7 +93,7 @@ def _kind(store: type[Store], schema: Schema, index: Index) -> IndexKind:
     return kind
 
 
-def _takes(kind: IndexKind, schema: Schema) -> bool:
+def _can_index(kind: IndexKind, schema: Schema) -> bool:
     fits = kind.most_dim is None or schema.dim <= kind.most_dim
     return fits and (kind.metrics is None or schema.metric in kind.metrics)
 

@@ -208,8 +208,8 @@ class Store(ABC):
     files: ClassVar[FileKinds] = MappingProxyType({})
     capabilities: ClassVar[Capabilities]
 
-    #: What is asked of writes, one of `capabilities.durability`; None: the store's default. Set
-    #: before `create` or `open`.
+    #: The durability that writes must have, one of `capabilities.durability`; None: the store's
+    #: default. It is set before `create` or `open`.
     durability: Durability | None = None
     #: Making a searcher calls `refresh` first. Experiments that measure how soon writes are seen
     #: turn it off.

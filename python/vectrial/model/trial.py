@@ -84,8 +84,8 @@ class Scope(StrEnum):
     CHANGES = "changes of rows"
 
 
-#: How a trial ends that does not end by itself: what its reason begins with. The server's program
-#: ended; it was alive and silent.
+#: Beginnings of the reason of a trial that was ended: the server's program ended, or it was alive
+#: and silent.
 SERVER_ENDED = "the server ended"
 SERVER_SILENT = "the server does not answer"
 #: The measuring process ended, by a signal or an exit code.

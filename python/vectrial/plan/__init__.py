@@ -1,1 +1,1 @@
-"""From a suite to jobs of trials."""
+"""The plan of a suite: jobs of trials."""

@@ -137,7 +137,7 @@ def _variant_warnings(suite: Suite) -> Iterator[str]:
     seen: dict[str, str] = {}
     for ref in suite.stores:
         about = ref.model_dump(mode="json", exclude={"variant"})
-        own = sorted(variants.own_variables(ref.variant or "").items())
+        own = sorted(variants.variables_of(ref.variant or "").items())
         first = seen.setdefault(repr((about, own)), ref.name)
         if first != ref.name:
             yield (
@@ -145,7 +145,7 @@ def _variant_warnings(suite: Suite) -> Iterator[str]:
                 f" the environment ends in {variants.suffix(ref.variant or first)}"
             )
     known = {variants.suffix(ref.variant or "") for ref in named}
-    for ending in map(variants.suffix, variants.variants_here()):
+    for ending in map(variants.suffix, variants.configured_variants()):
         if ending not in known:
             yield f"variables of the environment end in {ending}, and no variant has that name"
 

@@ -37,7 +37,7 @@ from vectrial.plan.checks import (
 )
 from vectrial.plan.estimate import load_s, warm_up_of
 from vectrial.plan.model import DatasetShape, Job, Plan, PlannedTrial, Refusal, turns_s
-from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validated
+from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validate
 from vectrial.util.suggest import suggestion
 
 #: Maximum number of builds per entry of a suite's stores, and of trials per suite.
@@ -219,7 +219,7 @@ def _experiment(ref: ExperimentRef, where: str) -> Experiment:
             where=f"{where}.experiment",
             remedy=replacement(ref.experiment) or suggestion(ref.experiment, EXPERIMENTS),
         )
-    return validated(EXPERIMENTS[ref.experiment], ref.parameters(), where)
+    return validate(EXPERIMENTS[ref.experiment], ref.parameters(), where)
 
 
 def _indexes(store: type[Store], ref: StoreRef, where: str) -> Iterator[Index]:
@@ -238,7 +238,7 @@ def _indexes(store: type[Store], ref: StoreRef, where: str) -> Iterator[Index]:
         )
     for combination in itertools.product(*axes.values()):
         params = dict(zip(axes, combination, strict=True))
-        yield Index(ref.index, validated(kind.build, params, f"{where}.params"))
+        yield Index(ref.index, validate(kind.build, params, f"{where}.params"))
 
 
 def _lanes(store: type[Store], ref: StoreRef, experiment: Experiment) -> list[Lane]:

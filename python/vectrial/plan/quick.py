@@ -23,7 +23,7 @@ from vectrial.model.errors import UserError
 from vectrial.model.store import Store
 from vectrial.plan.estimate import load_s, start_s, warm_up_of
 from vectrial.plan.model import DatasetShape, turns_s
-from vectrial.suite.model import Suite, validated
+from vectrial.suite.model import Suite, validate
 
 #: Repeats that a verdict needs.
 REPEATS = 3
@@ -212,7 +212,7 @@ def _suite(
             search,
         ],
     }
-    return validated(Suite, plain, "vectrial quick")
+    return validate(Suite, plain, "vectrial quick")
 
 
 def plain_suite(

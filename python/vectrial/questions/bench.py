@@ -21,7 +21,7 @@ from vectrial.results.reader import NothingMeasured
 from vectrial.run.measuring import LineView, MeasureSettings, check, measure
 from vectrial.run.prepare import RESOLVED, RUNS, new_folder, toml_of
 from vectrial.run.runner import Outcome, RunTimeLimit
-from vectrial.suite.model import Suite, read_suite, valid_values, validated
+from vectrial.suite.model import Suite, read_suite, valid_values, validate
 from vectrial.util.suggest import suggestion
 
 #: The dataset that is measured unless another one is named: real, and fetched within seconds.
@@ -126,9 +126,9 @@ def trials_in(folder: Path) -> Sequence[Trial]:
         return ()
 
 
-def conduct(search: Generator[Ask, Reply, Answer], measure: Callable[[Ask], Reply]) -> Answer:
-    """The answer of a search: what it asks for is measured, and it is told the outcome, until it
-    knows."""
+def run_search(search: Generator[Ask, Reply, Answer], measure: Callable[[Ask], Reply]) -> Answer:
+    """The answer of a search: measure each request that it yields, and send it the reply, until it
+    returns."""
     wanted = next(search)
     while True:
         try:
@@ -210,4 +210,4 @@ def suite_of(
         ],
         "experiments": list(experiments),
     }
-    return validated(Suite, plain, f"vectrial {name}")
+    return validate(Suite, plain, f"vectrial {name}")

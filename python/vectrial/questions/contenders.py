@@ -19,7 +19,7 @@ from vectrial.plan.quick import Contender
 from vectrial.questions.bench import DATASET
 from vectrial.run.prepare import shape_of
 from vectrial.stores import registry
-from vectrial.suite.model import DatasetRef, validated
+from vectrial.suite.model import DatasetRef, validate
 from vectrial.util.distributions import installed_bytes
 
 #: Data that need no source, where those of the first choice (`DATASET`) cannot be fetched.
@@ -121,7 +121,7 @@ def named_shape(name: str, rows: int | None = None) -> DatasetShape:
         UserError: there is no such dataset, or it has fewer rows.
     """
     cut = {} if rows is None else {"rows": rows}
-    return shape_of(validated(DatasetRef, {"name": name, **cut}, "--dataset"))
+    return shape_of(validate(DatasetRef, {"name": name, **cut}, "--dataset"))
 
 
 def is_file(text: str) -> bool:

@@ -27,7 +27,7 @@ from vectrial.model.lane import lanes_of
 from vectrial.model.placement import Limits, Placement, Provider
 from vectrial.model.store import Store
 from vectrial.plan.model import Plan
-from vectrial.questions.bench import DATASET, Bench, conduct, question, trials_in
+from vectrial.questions.bench import DATASET, Bench, question, run_search, trials_in
 from vectrial.questions.fit_suites import Baseline, FitRequirements, FitSubject, FitSuites
 from vectrial.questions.least_limits import LimitsRequest, Reply, seek
 from vectrial.results.folder import replace_text
@@ -190,7 +190,7 @@ class _Steps:
             resolution=suites.options.resolution,
             confirmations=suites.options.confirmations,
         )
-        conduct(limits, reply)
+        run_search(limits, reply)
         self.bench.progress(f"{store.name}: {_sentence(trials)}")
 
     def _step(

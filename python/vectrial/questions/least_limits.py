@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from vectrial.analysis.fit import LimitsOutcome, LimitsPurpose
 
 MIB = 2**20
-#: Nothing below these is tried.
+#: The least limits that are tried.
 _LEAST_BYTES, _LEAST_CPUS = 4 * MIB, 0.1
 #: Times that an answer which was not confirmed is raised.
 _MOST_RAISES = 6
@@ -70,7 +70,7 @@ def seek(
         resolution: least memory that holds over greatest that does not, less 1.
         confirmations: steps at the answer, all of which must hold.
     """
-    whole = yield from _agree(LimitsRequest(LimitsPurpose.WHOLE, total_bytes, most_cpus))
+    whole = yield from _confirmed_reply(LimitsRequest(LimitsPurpose.WHOLE, total_bytes, most_cpus))
     if not whole.holds:
         return LeastLimits(None, None)
     peak = total_bytes if whole.peak_bytes is None else whole.peak_bytes
@@ -106,7 +106,7 @@ def _least_memory(
             return low, high
         else:
             probe = min(max(_mib(math.sqrt(low * high)), low + MIB), high - MIB)
-        reply = yield from _agree(LimitsRequest(LimitsPurpose.MEMORY, probe, cpus))
+        reply = yield from _confirmed_reply(LimitsRequest(LimitsPurpose.MEMORY, probe, cpus))
         if reply.holds:
             high = probe
         else:
@@ -119,14 +119,16 @@ def _least_processors(
     """The greatest share that does not hold and the least that does, by bisection."""
     cpus = most
     while cpus / 2 >= _LEAST_CPUS:
-        reply = yield from _agree(LimitsRequest(LimitsPurpose.PROCESSORS, memory_bytes, cpus / 2))
+        reply = yield from _confirmed_reply(
+            LimitsRequest(LimitsPurpose.PROCESSORS, memory_bytes, cpus / 2)
+        )
         if not reply.holds:
             return cpus / 2, cpus
         cpus /= 2
     return None, cpus
 
 
-def _agree(attempt: LimitsRequest) -> Generator[LimitsRequest, Reply, Reply]:
+def _confirmed_reply(attempt: LimitsRequest) -> Generator[LimitsRequest, Reply, Reply]:
     """The reply of two steps that agree: a pause can make one slow, or its figures void."""
     reply = yield attempt
     if reply.outcome not in (LimitsOutcome.SLOW, LimitsOutcome.UNKNOWN):

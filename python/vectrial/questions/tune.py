@@ -27,9 +27,9 @@ from vectrial.plan.estimate import load_s
 from vectrial.questions.bench import (
     DATASET,
     Bench,
-    conduct,
     index_of,
     question,
+    run_search,
     suite_of,
     trials_in,
 )
@@ -58,8 +58,8 @@ from vectrial.suite.model import DatasetRef, Suite
 from vectrial.util import formatting
 from vectrial.util.variants import full_name
 
-#: With this many rows, each build is first measured on a tenth of them, where a load takes longer
-#: than the searches.
+#: Least rows at which each build is first measured on a tenth of them, if a load takes longer than
+#: the searches.
 _STAGED_ROWS = 20_000
 #: Factor by which the search of a setting may exceed `seconds`, so that every query is sent.
 _LONGER = 4
@@ -112,7 +112,7 @@ def tune(
     builds.begin(chosen)
     known = kind.capabilities.indexes
     ranges = {name: knobs(known[name], shape.rows, shape.dim) for name in chosen}
-    tried = conduct(
+    tried = run_search(
         search(
             ranges,
             {name: defaults(known[name], of) for name, of in ranges.items()},

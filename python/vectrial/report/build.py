@@ -1,4 +1,4 @@
-"""From a run to a report: which sections there are, in which order."""
+"""The report of a run: its sections and their order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vectrial.analysis.run_data import RunData
 from vectrial.document.blocks import Report, Section
 from vectrial.document.charts.theme import Looks
 from vectrial.document.render import terminal
-from vectrial.document.sections import every_value
+from vectrial.document.sections import section_of_values
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.report.sections import (
     clusters,
@@ -97,7 +97,7 @@ def _experiment_sections(run: RunData, looks: Looks) -> list[Section]:
         found += experiment.sections(run, looks)
     for name in measured:
         if name not in EXPERIMENTS:
-            found += every_value(run, name, name.replace("_", " "))
+            found += section_of_values(run, name, name.replace("_", " "))
     return found
 
 

@@ -189,7 +189,7 @@ def _hide_secrets(reader: RunReader) -> None:
             kept = (reader.folder / name).read_text(encoding="utf-8", errors="replace")
             texts.append((name, kept))
     for name, text in texts:
-        if redaction.holds(text):
+        if redaction.contains_secret(text):
             raise UserError(
                 f"its {name} holds a secret that the environment gives",
                 where=str(reader.folder),

@@ -1,4 +1,4 @@
-"""The note on a run: what its owner says of it, kept as a file of its folder.
+"""The note on a run: its owner's comment, in a file of its folder.
 
 It is a file and no part of the database, so that a run under way can have one, too.
 """

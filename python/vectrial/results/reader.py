@@ -45,11 +45,11 @@ _FAULTS = (duckdb.Error, pa.ArrowException, MemoryError, OSError, RuntimeError, 
 
 #: (metric, metric that counts its samples, how many it needs, label)
 _NEEDED = ", ".join(
-    f"('{name}', '{count}', {one.needs}, '{one.label}')"
+    f"('{name}', '{count}', {one.least_samples}, '{one.label}')"
     for name, one in QUANTILES.items()
     for count in one.counts
 )
-#: Views before the tables of the same name: the rule is `vectrial.stats.quantiles.lacking`.
+#: Views before the tables of the same name. The rule: `vectrial.stats.quantiles.Quantile`.
 _HELD = (
     f"""
 create temp view metric as with few as (
@@ -65,8 +65,8 @@ from {ATTACHED}.main.metric m left join few f on m.phase_id = f.phase_id and m.n
 order by m.rowid""",
     f"""
 create temp view "window" as select * replace (
-    if(count < {QUANTILES["latency_p50"].needs}, null, p50_us) as p50_us,
-    if(count < {QUANTILES["latency_p99"].needs}, null, p99_us) as p99_us)
+    if(count < {QUANTILES["latency_p50"].least_samples}, null, p50_us) as p50_us,
+    if(count < {QUANTILES["latency_p99"].least_samples}, null, p99_us) as p99_us)
 from {ATTACHED}.main."window" """,
 )
 
@@ -158,7 +158,7 @@ class RunReader:
             with self._time_limit():
                 if not has_tables(self._db):
                     raise self._no_run_error()
-                self._withhold()
+                self._create_views()
         except BaseException:
             self._db.close()
             raise
@@ -169,7 +169,7 @@ class RunReader:
     def __exit__(self, *exc: object) -> None:
         self._db.close()
 
-    def _withhold(self) -> None:
+    def _create_views(self) -> None:
         """Let queries see tables without quantiles that have too few samples, which earlier
         versions wrote, and with the tables that earlier versions lack."""
         for view in _HELD:
@@ -250,7 +250,7 @@ class RunReader:
         """Like `query`, as plain dicts."""
         return self.query(sql, parameters).to_pylist()
 
-    def parsed(self, text: str, kind: type[T]) -> T:
+    def parse_value(self, text: str, kind: type[T]) -> T:
         """Parse the value of a JSON column, which must be of this kind.
 
         Raises:
@@ -268,7 +268,7 @@ class RunReader:
 
     def texts(self, text: str) -> tuple[str, ...]:
         """Like `parse_json`, for a list of texts."""
-        found = self.parsed(text, list)
+        found = self.parse_value(text, list)
         if not all(isinstance(one, str) for one in found):
             raise self.foreign_content_error(
                 f"a list of texts is expected, and it holds {text[:40]!r}"
@@ -288,7 +288,7 @@ class RunReader:
         rows = self.measurements().to_pylist()
         for row in rows:
             for column in ("index_params", "trial_params", "phase_params"):
-                row[column] = self.parsed(row[column], dict)
+                row[column] = self.parse_value(row[column], dict)
         return rows
 
     def suite(self) -> str:
@@ -321,7 +321,7 @@ class RunReader:
         if not rows:
             raise self._no_run_error()
         row = rows[0]
-        row["environment"] = self.parsed(row["environment"], dict)
+        row["environment"] = self.parse_value(row["environment"], dict)
         return row
 
 

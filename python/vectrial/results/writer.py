@@ -247,7 +247,7 @@ class RunWriter:
     def trial(self, record: TrialRecord) -> None:
         """Write one trial completely or not at all. An earlier failure of the key is replaced."""
         with self._transaction():
-            self._forget(record.row.key)
+            self._delete_trial(record.row.key)
             trial_id = self._next_id("trial", "trial_id")
             self._insert("trial", [_trial(trial_id, record)])
             phase_ids = self._phases(trial_id, record)
@@ -255,7 +255,7 @@ class RunWriter:
             self._insert("telemetry", [self._known_columns("telemetry", row) for row in telemetry])
             self._insert("gate", [{"trial_id": trial_id, **row._asdict()} for row in record.gate])
 
-    def _forget(self, key: str) -> None:
+    def _delete_trial(self, key: str) -> None:
         known = f"select trial_id from trial where key = {_literal(key)}"
         found = self._db.execute(known).fetchone()
         if found is None:

@@ -69,7 +69,7 @@ class ClientCeilings:
                 lacking = ceiling
         return Certificate(self._rules.client_limits, self._placement, found, lacking)
 
-    def doubt(self, phases: Iterable[Phase]) -> None:
+    def forget_exceeded(self, phases: Iterable[Phase]) -> None:
         """Forget all ceilings if one of these phases exceeded its own: something else may have been
         busy while they were measured."""
         if any((phase.metrics.get("ceiling_share") or 0.0) > 1 for phase in phases):

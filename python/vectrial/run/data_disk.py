@@ -52,7 +52,7 @@ class DataDisk:
         Raises:
             Unsupported: a power cut is not possible.
         """
-        volume = self._have()
+        volume = self._require_volume()
         try:
             if server is None:
                 volume.cut_power(lambda: None)
@@ -73,7 +73,7 @@ class DataDisk:
             Unsupported: there is no disk.
         """
         try:
-            self._have().forget()
+            self._require_volume().forget()
         except NoVolume as error:
             raise Unsupported(str(error)) from error
 
@@ -83,14 +83,14 @@ class DataDisk:
         Raises:
             Unsupported: there is no disk.
         """
-        volume = self._have()
+        volume = self._require_volume()
         with suppress(OSError):
             if full:
                 volume.fill()
             else:
                 volume.release()
 
-    def _have(self) -> Volume:
+    def _require_volume(self) -> Volume:
         if self._volume is None:
             raise Unsupported(f"its files are not on a disk of their own: {self._why}")
         return self._volume

@@ -33,8 +33,8 @@ from vectrial.servers.provide import make_server, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.attached import open_existing
 from vectrial.stores.common.arrow import ids_of, vectors_of
-from vectrial.suite.model import Suite, validated
-from vectrial.util.file_names import legible
+from vectrial.suite.model import Suite, validate
+from vectrial.util.file_names import legible_name
 
 #: Queries that are drawn from the rows unless a number is given.
 DEFAULT_QUERIES = 1000
@@ -109,7 +109,7 @@ def describe(reading: ExistingCollection) -> Description:
     finally:
         store.close()
     kind = reading.store.capabilities.indexes[found.index]
-    validated(kind.search, reading.search, "--search")
+    validate(kind.search, reading.search, "--search")
     if unknown := [name for name in reading.columns if name not in found.fields]:
         raise UserError(
             f"'{unknown[0]}' is no column that filters know",
@@ -197,7 +197,7 @@ def _batches(store: Store, schema: Schema, columns: Sequence[str]) -> Iterator[p
 
 def name_of(reading: ExistingCollection) -> str:
     """Name of the dataset into which the rows are read."""
-    name = f"existing-{reading.store.name}-{legible(reading.existing.collection)}"[:100]
+    name = f"existing-{reading.store.name}-{legible_name(reading.existing.collection)}"[:100]
     if not (where := reading.existing.where):
         return name
     # Rows under another condition are another dataset.
@@ -212,7 +212,7 @@ def index_of(store: type[Store], description: Description) -> Index:
     """
     kind = store.capabilities.indexes[description.index]
     return Index(
-        description.index, validated(kind.build, description.params, "the collection's index")
+        description.index, validate(kind.build, description.params, "the collection's index")
     )
 
 
@@ -269,7 +269,7 @@ def suite_of(
         ],
         "experiments": experiments,
     }
-    return validated(Suite, plain, "vectrial run --existing")
+    return validate(Suite, plain, "vectrial run --existing")
 
 
 def _middle_setting(search: Mapping[str, Any], kind: IndexKind) -> Mapping[str, Any]:

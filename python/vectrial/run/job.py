@@ -139,7 +139,7 @@ class JobRunner:
                 self._secrecy.file(log)
 
     def _record_finished(self, record: TrialRecord, note: str) -> None:
-        self._ceilings.doubt(record.phases)
+        self._ceilings.forget_exceeded(record.phases)
         self._write(replace(record, notes=[*record.notes, note]) if note else record)
 
 

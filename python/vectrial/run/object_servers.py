@@ -11,7 +11,7 @@ from vectrial.servers.base import ServerError
 from vectrial.servers.namespaces import Network
 from vectrial.servers.objects import ObjectServer
 
-#: In a run's folder, while trials that need them are not done: a folder for each trial.
+#: Name of the folder, in a run's folder, with a folder for each unfinished trial that needs one.
 OBJECTS = "objects"
 
 

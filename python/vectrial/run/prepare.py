@@ -35,7 +35,7 @@ from vectrial.suite.model import DatasetRef, Suite, parse_suite, read_suite
 from vectrial.telemetry.environment import environment_facts
 from vectrial.util import interrupts
 from vectrial.util.file_modes import readable_files
-from vectrial.util.file_names import legible
+from vectrial.util.file_names import legible_name
 from vectrial.util.package_releases import packages_of
 from vectrial.util.variants import set_variables
 from vectrial.util.version import version
@@ -107,7 +107,7 @@ def new_folder(out: Path | None, suite: Suite) -> Path:
     """The path of a new run folder in `out`, by default `RUNS`; it is not created yet. Runs that
     start in the same second are numbered."""
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    name = f"{stamp}-{legible(suite.name)}".rstrip("-")
+    name = f"{stamp}-{legible_name(suite.name)}".rstrip("-")
     names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     return next(folder for one in names if not (folder := ((out or RUNS) / one).resolve()).exists())
 

@@ -38,7 +38,13 @@ from vectrial.run.redact import Secrecy
 from vectrial.run.requests import RequestHandler, serving
 from vectrial.servers.account import allow_passage
 from vectrial.servers.base import Server
-from vectrial.servers.limits import NoControlGroup, change_memory, enter, group_name, make_groups
+from vectrial.servers.limits import (
+    NoControlGroup,
+    change_memory,
+    command_in_groups,
+    group_name,
+    make_groups,
+)
 from vectrial.servers.provide import ProviderChoice, make_server, recipe_of
 from vectrial.servers.running import as_up_server
 from vectrial.servers.server_network import ServerNetwork
@@ -64,7 +70,7 @@ from vectrial.worker.messages import (
     Waiting,
 )
 
-#: In a run's folder, while it is measured: a folder for each job.
+#: Name of the folder with a folder for each job, in a run's folder while it is measured.
 WORK = "work"
 #: Seconds in which a trial that has reached its time limit may send what it has measured.
 _UNWINDING_S = 10.0
@@ -221,7 +227,7 @@ class MeasuringProcess:
             if self._own_limits:
                 self._groups = make_groups(self._own_limits, group_name())
             self._child = subprocess.Popen(
-                enter(self._groups, argv) if self._groups else argv,
+                command_in_groups(self._groups, argv) if self._groups else argv,
                 pass_fds=(theirs.fileno(), *files),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -13,7 +13,7 @@ from vectrial.results.clean import clean
 from vectrial.results.writer import TrialRecord
 from vectrial.servers.provide import recipe_of, secrets_of
 from vectrial.util.redaction import HIDDEN, LEAST, Redaction, environment_secrets, is_short
-from vectrial.util.variants import set_variables, variants_here
+from vectrial.util.variants import configured_variants, set_variables
 
 __all__ = ["HIDDEN", "Secrecy", "short_secrets"]
 
@@ -30,7 +30,7 @@ class Secrecy(Redaction):
         """
         recipes = [recipe for store in stores if (recipe := recipe_of(store)) is not None]
         found = [*map(secrets_of, recipes), *environment_secrets().values()]
-        for variant in variants_here():  # some may be of no variant that is measured
+        for variant in configured_variants():  # some may be of no variant that is measured
             with set_variables(variant), suppress(UserError):
                 found += map(secrets_of, recipes)
         return cls(found)

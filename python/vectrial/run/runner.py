@@ -168,11 +168,11 @@ def run_plan(
     process is ended, finished trials stay written, and the interrupt is raised again.
     """
     remove_orphans()
-    tidy(writer.folder)
+    remove_leftovers(writer.folder)
     try:
         return _run_plan(plan, writer, watcher, allow_exposed, execute, frozenset(again))
     finally:
-        tidy(writer.folder)
+        remove_leftovers(writer.folder)
 
 
 def _run_plan(
@@ -216,7 +216,7 @@ def _run_plan(
     return Outcome(dict(counts), before, lacking)
 
 
-def tidy(folder: Path) -> None:
+def remove_leftovers(folder: Path) -> None:
     """Remove what killed runs left in a run folder: data of jobs, and temporary files. No other
     run is active there, because the database admits one process."""
     shutil.rmtree(folder / WORK, ignore_errors=True)

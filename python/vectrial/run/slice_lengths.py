@@ -45,10 +45,10 @@ class SliceLength:
 
 def first_length(time: TurnTime) -> SliceLength:
     """The length to try before anything is known."""
-    return _length_of_whole(time.slice_s * PARTS / (PARTS - 1))
+    return _slice_of_length(time.slice_s * PARTS / (PARTS - 1))
 
 
-def _length_of_whole(whole_s: float) -> SliceLength:
+def _slice_of_length(whole_s: float) -> SliceLength:
     """A slice of this whole length with one part as its head."""
     return SliceLength(whole_s / PARTS, whole_s * (PARTS - 1) / PARTS)
 
@@ -65,23 +65,23 @@ def fit_length(
     rates = np.array([one.parts for one in turns if len(one.parts) == PARTS and min(one.parts) > 0])
     if not len(rates):
         answered = any(one.count for one in turns)
-        longer = min(2 * tried.whole_s, _most_s(time))
+        longer = min(2 * tried.whole_s, _longest_slice_s(time))
         known = not answered or longer <= tried.whole_s
-        return (tried if known else _length_of_whole(longer)), known
+        return (tried if known else _slice_of_length(longer)), known
     rate = float(np.median([one.rate or 0.0 for one in turns]))
     wanted_s = max(time.slice_s, min(REQUESTS / rate, time.seconds / ROUNDS))
     wanted_s = min(wanted_s, LONGEST_S)
     if wanted_s > _ALIKE * tried.body_s:
-        return _length_of_whole(wanted_s * PARTS / (PARTS - 1)), False
+        return _slice_of_length(wanted_s * PARTS / (PARTS - 1)), False
     cold = _cold_parts(rates)
-    if cold is None and 2 * tried.whole_s <= _most_s(time):
-        return _length_of_whole(2 * tried.whole_s), False
+    if cold is None and 2 * tried.whole_s <= _longest_slice_s(time):
+        return _slice_of_length(2 * tried.whole_s), False
     head_s = (cold or _MOST_PARTS) * tried.whole_s / PARTS
-    body_s = max(wanted_s, min(_BODY * head_s, _most_s(time) - head_s))
+    body_s = max(wanted_s, min(_BODY * head_s, _longest_slice_s(time) - head_s))
     return SliceLength(head_s, body_s), True
 
 
-def _most_s(time: TurnTime) -> float:
+def _longest_slice_s(time: TurnTime) -> float:
     """The longest slice that leaves time for the minimum number of rounds."""
     return min(LONGEST_S, max(time.slice_s, time.seconds / LEAST_ROUNDS))
 

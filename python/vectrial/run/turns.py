@@ -23,10 +23,10 @@ from vectrial.worker.messages import Progress, TurnResult
 
 #: Rounds at most.
 MOST_ROUNDS = 2_000
-#: Rounds by which the length of slices is found, and how often it is looked for; where it is known
-#: of an earlier load, one round warms up.
+#: Rounds by which the length of slices is found, and most attempts to find it. If it is known from
+#: an earlier load, one round warms up.
 _TRIALS, _TRIES = 5, 4
-#: So many jobs are measured together whatever memory there is; else this share of it stays free.
+#: Jobs that are measured together even if memory is short; share of memory that else stays free.
 _LEAST_TOGETHER, _SPARE = 2, 0.1
 #: Seconds between two reports of progress.
 _REPORT_S = 0.5

@@ -23,7 +23,7 @@ from typing import Any
 import psutil
 
 from vectrial.servers.base import ServerError
-from vectrial.servers.namespaces import can_cover
+from vectrial.servers.namespaces import can_cover_folders
 from vectrial.util import paths
 
 NOBODY = 65534
@@ -39,7 +39,7 @@ class Account:
     number: int
     covers: bool
 
-    def order(self, show: Iterable[Path], passwd: Path) -> dict[str, Any]:
+    def confine_arguments(self, show: Iterable[Path], passwd: Path) -> dict[str, Any]:
         """The arguments of `vectrial.servers.confine` that run a program as this user.
 
         show: paths that the program must find. passwd: file to write if the program must see its
@@ -59,7 +59,7 @@ class Account:
                     )
             return {"account": self.number}
         closed_folders = {closed for path in wanted if (closed := _closed_folder(path)) is not None}
-        cover = _outermost({*closed_folders, *(path for path in _SHARED if path.is_dir())})
+        cover = _outermost_folders({*closed_folders, *(path for path in _SHARED if path.is_dir())})
         # A program may lie in a folder above that of the run, which is shown with it.
         inner = {
             _closed_folder(path, below)
@@ -78,7 +78,7 @@ class Account:
             "passwd": str(passwd),
         }
 
-    def own(self, *folders: Path) -> None:
+    def take_ownership(self, *folders: Path) -> None:
         """Give this user the folders and their contents; nobody else may enter them afterwards."""
         for folder in folders:
             for path in (folder, *folder.rglob("*")):
@@ -88,7 +88,7 @@ class Account:
 
 def free_account() -> Account:
     """An unused account: no user and no process has its id."""
-    if not can_cover():
+    if not can_cover_folders():
         return Account(NOBODY, covers=False)
     running = {one.info["uids"].real for one in psutil.process_iter(["uids"]) if one.info["uids"]}
     while True:
@@ -99,7 +99,7 @@ def free_account() -> Account:
 
 def allow_passage(*folders: Path) -> None:
     """Let a server's user pass through our folders to its own if folders cannot be covered."""
-    if os.geteuid() == 0 and not can_cover():
+    if os.geteuid() == 0 and not can_cover_folders():
         for folder in folders:
             folder.chmod(0o711)
 
@@ -147,7 +147,7 @@ def _closed_folder(path: Path, outer: Path | None = None) -> Path | None:
     return None
 
 
-def _outermost(folders: Iterable[Path]) -> list[Path]:
+def _outermost_folders(folders: Iterable[Path]) -> list[Path]:
     found: list[Path] = []
     for folder in sorted(folders):
         if not any(folder.is_relative_to(one) for one in found):

@@ -95,7 +95,7 @@ class RunningHosts:
         host = Host(f"host-{number}", f"{_NET}.1.{number}", Network())
         self.all += (host,)
         (inside,) = host.network.files
-        plug = _plug(host)
+        plug = _device_name(host)
         assert self._centre is not None
         joined = f"link add {plug} type veth peer name eth0 netns /proc/self/fd/{inside}"
         _ip(self._centre, [joined, f"link set {plug} master br0 up"], [inside])
@@ -106,18 +106,18 @@ class RunningHosts:
         burst = max(_BURST_BYTES, int(link_mbit * 1e6 / 8 / _JIFFIES))
         rate = f"tbf rate {link_mbit * 1e6:.0f}bit burst {burst} latency {_WAITS}"
         for host in self.all:
-            for network, device in ((self._centre, _plug(host)), (host.network, "eth0")):
+            for network, device in ((self._centre, _device_name(host)), (host.network, "eth0")):
                 _run(network, ["tc", "qdisc", "add", "dev", device, "root", *rate.split()])
 
     def cut(self, host: Host) -> None:
         """Unplug a host: nothing reaches it or leaves it."""
         assert self._centre is not None
-        _ip(self._centre, [f"link set {_plug(host)} down"])
+        _ip(self._centre, [f"link set {_device_name(host)} down"])
 
     def join(self, host: Host) -> None:
         """Plug a host in again."""
         assert self._centre is not None
-        _ip(self._centre, [f"link set {_plug(host)} up"])
+        _ip(self._centre, [f"link set {_device_name(host)} up"])
 
     def close(self) -> None:
         """Release the networks, which end with their last process. Calling it twice is harmless."""
@@ -129,7 +129,7 @@ class RunningHosts:
         self._centre = None
 
 
-def _plug(host: Host) -> str:
+def _device_name(host: Host) -> str:
     return f"to-{host.name}"
 
 

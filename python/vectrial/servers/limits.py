@@ -20,7 +20,7 @@ import psutil
 
 from vectrial.model.placement import Limits
 from vectrial.servers.supervisor import remove
-from vectrial.util.cgroups import ROOT, is_unified, membership, upwards
+from vectrial.util.cgroups import ROOT, group_and_parents, is_unified, membership
 
 _PERIOD_US = 100_000
 #: Settings that keep a group out of swap.
@@ -30,7 +30,7 @@ _NAME = re.compile(r"vectrial-(\d+)-[0-9a-f]{8}")
 
 
 class NoControlGroup(Exception):
-    """No group can be made here; the message says why."""
+    """The error that no control group can be made here; the message says why."""
 
 
 def make_groups(limits: Limits, name: str, root: Path = ROOT) -> tuple[Path, ...]:
@@ -48,7 +48,7 @@ def make_groups(limits: Limits, name: str, root: Path = ROOT) -> tuple[Path, ...
     made: list[Path] = []
     try:
         for controller, settings in _settings_v1(limits).items():
-            parent = next(iter(upwards(root / controller, groups.get(controller))), None)
+            parent = next(iter(group_and_parents(root / controller, groups.get(controller))), None)
             if parent is None:
                 raise NoControlGroup(f"there is no control group '{controller}' here")
             made.append(_make(parent, name, settings))
@@ -59,7 +59,7 @@ def make_groups(limits: Limits, name: str, root: Path = ROOT) -> tuple[Path, ...
     return tuple(made)
 
 
-def enter(groups: Iterable[Path], argv: Sequence[str]) -> tuple[str, ...]:
+def command_in_groups(groups: Iterable[Path], argv: Sequence[str]) -> tuple[str, ...]:
     """The command that executes `argv` in control groups, so that its use is counted from its first
     page."""
     joins = [f"echo $$ > {shlex.quote(str(group / 'cgroup.procs'))}" for group in groups]
@@ -106,12 +106,12 @@ def remove_orphans(root: Path = ROOT) -> list[Path]:
     servers whose supervisor was killed. Returns the groups removed."""
     groups = membership()
     if is_unified(root):
-        parents = upwards(root, groups.get(""))
+        parents = group_and_parents(root, groups.get(""))
     else:
         parents = [
             folder
             for controller in ("cpu", "memory")
-            for folder in upwards(root / controller, groups.get(controller))
+            for folder in group_and_parents(root / controller, groups.get(controller))
         ]
     found = [
         group for parent in parents for group in parent.glob("vectrial-*") if _is_orphan(group)
@@ -156,7 +156,7 @@ def _make_unified_group(limits: Limits, name: str, root: Path, own: str | None) 
         settings |= {"memory.max": str(limits.memory_bytes), "memory.swap.max": "0"}
     wanted = {key.split(".")[0] for key in settings}
     why = "no control group above this process may be changed"
-    for parent in upwards(root, own):
+    for parent in group_and_parents(root, own):
         if not os.access(parent, os.W_OK):
             continue
         shared = parent / "cgroup.subtree_control"

@@ -75,7 +75,7 @@ class Local(StartedServer):
         self._program = Path(recipe.name)
         self._limited = "none"
         self._cpus: float | None = None
-        #: Under the limit that it was started with, where that was changed.
+        #: Peak memory under the limit that the server was started with, if that was changed later.
         self._peak_bytes: int | None = None
 
     def start(self) -> None:
@@ -118,8 +118,8 @@ class Local(StartedServer):
         if os.geteuid() == 0:
             self._account = self._account or free_account()
             needs = (installation_folder(self._program), self._folder, *command.needs)
-            order |= self._account.order(needs, self._folder / "passwd")
-            self._account.own(self._folder)
+            order |= self._account.confine_arguments(needs, self._folder / "passwd")
+            self._account.take_ownership(self._folder)
         env = {**for_server(), "HOME": str(self._folder), "TMPDIR": str(scratch), **command.env}
         if first:
             self._process.run(confine_command(command.first, **order), env, files=files)

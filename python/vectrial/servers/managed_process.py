@@ -129,7 +129,7 @@ class ManagedProcess:
         return self._cgroups
 
     @property
-    def started(self) -> bool:
+    def is_started(self) -> bool:
         """True if the program was started and not waited for."""
         return self._supervisor is not None
 
@@ -169,7 +169,7 @@ class ManagedProcess:
         """
         started = reported = time.monotonic()
 
-        def still_there() -> None:
+        def check_alive() -> None:
             nonlocal reported
             interrupts.check()
             if not self.is_alive():
@@ -180,10 +180,10 @@ class ManagedProcess:
 
         try:
             if server_network is None:
-                wait_until(self.recipe, address, deadline_s, still_there)
+                wait_until(self.recipe, address, deadline_s, check_alive)
             else:
-                server_network.wait_until(address, deadline_s, still_there)
-            still_there()  # what answered may be somebody else, on a port that it did not get
+                server_network.wait_until(address, deadline_s, check_alive)
+            check_alive()  # what answered may be somebody else, on a port that it did not get
         except ServerError as error:
             if not self.is_alive():
                 raise
@@ -319,7 +319,7 @@ class StartedServer(Server):
         return self._address
 
     def _check_not_started(self) -> None:
-        if self._process.started:
+        if self._process.is_started:
             raise ServerError(f"{self._recipe.name} was started already")
 
     def _make_folders(self, names: Sequence[str]) -> Mapping[str, str]:

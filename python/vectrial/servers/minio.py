@@ -141,7 +141,7 @@ class S3Traffic:
     sent_bytes: float
     requests: float
 
-    def since(self, before: S3Traffic) -> S3Traffic:
+    def traffic_since(self, before: S3Traffic) -> S3Traffic:
         """The traffic after `before`."""
         return S3Traffic(
             self.received_bytes - before.received_bytes,

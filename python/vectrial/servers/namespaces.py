@@ -142,7 +142,7 @@ def why_no_network() -> str:
 
 
 @lru_cache(maxsize=1)
-def can_cover() -> bool:
+def can_cover_folders() -> bool:
     """True if folders can be covered for a program: by root, unless that right was removed."""
     done = subprocess.run(
         confine_program("--mounts"), env=for_server(), capture_output=True, check=False

@@ -6,7 +6,7 @@ from vectrial.model.store import Address
 from vectrial.servers.base import ServerError
 
 
-def is_first(name: str, address: Address, *, takes_writes: bool) -> bool:
+def is_first_node(name: str, address: Address, *, takes_writes: bool) -> bool:
     """True if an address is that of the first node, which is the one that takes writes.
 
     Args:

@@ -94,7 +94,7 @@ class UpServer(External):
         return tuple(map(Path, self._noted.data_dirs))
 
     def is_alive(self) -> bool:
-        return _holder(self._noted) is not None
+        return _holding_process(self._noted) is not None
 
     def facts(self) -> Mapping[str, Any]:
         facts = self._noted.facts
@@ -136,7 +136,7 @@ def running_servers() -> list[RunningServer]:
         except (ValueError, TypeError):
             path.unlink(missing_ok=True)
             continue
-        if _holder(one) is None:
+        if _holding_process(one) is None:
             path.unlink(missing_ok=True)
         else:
             found.append(one)
@@ -261,7 +261,7 @@ def stop(server: RunningServer, stop_s: float) -> bool:
     Raises:
         ServerError: that process did not end in time.
     """
-    process = _holder(server)
+    process = _holding_process(server)
     if process is None:
         return False
     with contextlib.suppress(psutil.NoSuchProcess):
@@ -273,7 +273,7 @@ def stop(server: RunningServer, stop_s: float) -> bool:
     return True
 
 
-def _holder(server: RunningServer) -> psutil.Process | None:
+def _holding_process(server: RunningServer) -> psutil.Process | None:
     """The process that holds a server; None if it has ended, even if another process now has its
     id."""
     return same_process(server.pid, server.began)

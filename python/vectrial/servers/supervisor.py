@@ -122,16 +122,18 @@ def memory_use(cgroups: Sequence[str | os.PathLike[str]]) -> dict[str, int]:
     found: dict[str, int] = {}
     for group in cgroups:
         for file in ("memory.peak", "memory.max_usage_in_bytes"):
-            if (text := _text(group, file)) is not None:
+            if (text := _read_file(group, file)) is not None:
                 found["memory_peak_bytes"] = int(text)
         for file in ("memory.events", "memory.oom_control"):
-            counts = dict(line.split(" ", 1) for line in (_text(group, file) or "").splitlines())
+            counts = dict(
+                line.split(" ", 1) for line in (_read_file(group, file) or "").splitlines()
+            )
             if "oom_kill" in counts:
                 found["oom_kills"] = int(counts["oom_kill"])
     return found
 
 
-def _text(group: str | os.PathLike[str], file: str) -> str | None:
+def _read_file(group: str | os.PathLike[str], file: str) -> str | None:
     try:
         with open(os.path.join(group, file)) as opened:  # noqa: PTH118, PTH123
             return opened.read().strip()

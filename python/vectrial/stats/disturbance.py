@@ -50,6 +50,6 @@ def drift(values: Sequence[float]) -> float | None:
     return change if abs(change) >= DRIFT_SHARE else None
 
 
-def first_stands_out(values: Sequence[float]) -> bool:
+def is_first_outlier(values: Sequence[float]) -> bool:
     """True if the first repeat alone is an outlier: cold caches, or a machine not awake."""
     return outliers(values) == [0]

@@ -21,8 +21,8 @@ COVERAGE = 0.8
 
 #: Relative error of a measurement that nothing shown by few sizes makes smaller.
 _LEAST_ERROR = 0.01
-#: Relative errors of a law that are of rounding size, such as of blocks and of capacities: what it
-#: describes is no measurement with noise, and errors of this size are all that is not known of it.
+#: Largest relative error of a law that counts as rounding, for example to whole blocks: the law
+#: then describes an exact quantity, not a measurement with noise.
 _ROUNDING = 5e-3
 #: A law that falls below this share of every measured value says nothing there.
 _LEAST_SHARE = 1e-6
@@ -109,7 +109,7 @@ class Forecast:
     low: float
     high: float
 
-    def holds(self, measured: float) -> bool:
+    def contains(self, measured: float) -> bool:
         """True if a measured value lies in the interval."""
         return self.low <= measured <= self.high
 
@@ -185,9 +185,9 @@ class Growth:
     def forecast(self, rows: float, widening: float = 1.0) -> Forecast:
         """The forecast at a number of rows.
 
-        widening: factor on the logarithmic width of the interval; see `widening`.
+        widening: factor on the logarithmic width of the interval; see `widening_factor`.
         """
-        away = self.drift * self._distance(rows)
+        away = self.drift * self._log_distance(rows)
         parts = [
             (centre, math.hypot(error, away))
             for centre, error in (fit.prediction(rows) for fit in self.fits)
@@ -199,7 +199,7 @@ class Growth:
         ends = (middle + widening * (end - middle) for end in (low, high))
         return Forecast(rows, *map(_exp, (middle, *ends)))
 
-    def _distance(self, rows: float) -> float:
+    def _log_distance(self, rows: float) -> float:
         """Logarithm of the factor between a number of rows and the nearest measured size."""
         low, high = self.sizes
         return max(0.0, math.log(rows / high), math.log(low / rows))
@@ -270,7 +270,7 @@ def exact_growth(sizes: SizedValues, law: Law) -> Growth | None:
     return Growth((fit,), (1.0,), (), (float(sizes.rows[0]), float(sizes.rows[-1])), 0.0)
 
 
-def widening(checks: Sequence[tuple[Forecast, float]]) -> float:
+def widening_factor(checks: Sequence[tuple[Forecast, float]]) -> float:
     """Factor by which intervals must be wider for `COVERAGE` of these forecasts to lie inside
     theirs; at least 1.
 

@@ -93,7 +93,7 @@ def median_interval(values: Sequence[float], confidence: float = 0.95) -> tuple[
     if not values:
         raise ValueError("an interval needs at least one value")
     sample = np.sort(np.asarray(values, dtype=np.float64))
-    below, above = (sample[places] for places in _middles(len(sample)))
+    below, above = (sample[places] for places in _middle_indices(len(sample)))
     # Halves, since the sum may overflow; a half of the least number above zero is zero.
     return _middle_bounds(np.clip(below / 2 + above / 2, below, above), confidence)
 
@@ -146,7 +146,7 @@ def _ranks(n: int, confidence: float) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=64)
-def _middles(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _middle_indices(n: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Indices of the two middle values of each resample, the same if n is odd: for n sorted values,
     the indices do not depend on the values."""
     drawn = np.sort(_draws(n), axis=1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vectrial.model.phase import Phase
 
-#: With this confidence a quantile lies between the smallest and the largest of its samples.
+#: Least confidence with which a quantile must lie between its smallest and its largest sample.
 CONFIDENCE = 0.95
 
 
@@ -48,16 +48,16 @@ class Quantile:
     counts: tuple[str, ...]
 
     @property
-    def needs(self) -> int:
+    def least_samples(self) -> int:
         """The fewest samples that support the quantile."""
         return samples_needed(self.at)
 
-    def lacking(self, samples: float) -> str | None:
+    def why_unsupported(self, samples: float) -> str | None:
         """Reason why so many samples do not support the quantile; None if they do."""
-        if samples >= self.needs:
+        if samples >= self.least_samples:
             return None
         requests = "request" if samples == 1 else "requests"
-        return f"{samples:,.0f} {requests}; {self.label} needs {self.needs:,}"
+        return f"{samples:,.0f} {requests}; {self.label} needs {self.least_samples:,}"
 
 
 _NAMES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p99_9": 0.999}
@@ -87,7 +87,7 @@ def unsupported_quantiles(figures: Mapping[str, float | None]) -> dict[str, str]
     for name in QUANTILES.keys() & figures.keys():
         counts = [figures.get(count) for count in QUANTILES[name].counts]
         samples = [count for count in counts if count is not None]
-        why = QUANTILES[name].lacking(min(samples)) if samples else None
+        why = QUANTILES[name].why_unsupported(min(samples)) if samples else None
         if why and figures[name] is not None:
             reasons[name] = why
     return reasons
@@ -105,7 +105,7 @@ def highest_percentile(
     return None
 
 
-def withhold(phase: Phase) -> None:
+def withhold_quantiles(phase: Phase) -> None:
     """Replace quantiles of a phase that have too few samples by the reason."""
     reasons = unsupported_quantiles(phase.metrics)
     phase.metrics |= dict.fromkeys(reasons)

@@ -107,7 +107,7 @@ class Prior:
     df: float = 0.0
 
 
-#: Nothing is known beside the loads themselves.
+#: The prior if nothing is known but the loads themselves.
 NO_PRIOR = Prior()
 
 

@@ -115,7 +115,7 @@ def _decide(evidence: Evidence, p: float, threshold: float, alpha: float, tests:
         return Decision(VerdictKind.TIE, note, p, minimum)
     if (
         evidence.disturbed
-        and (quiet := _as_measured(evidence, threshold, alpha / tests)) is not None
+        and (quiet := _verdict_as_measured(evidence, threshold, alpha / tests)) is not None
     ):
         reason = f"{quiet} as measured, but {evidence.disturbed}"
         return Decision(VerdictKind.UNDECIDED, reason, p, minimum, disturbed=True)
@@ -127,11 +127,11 @@ def _decide(evidence: Evidence, p: float, threshold: float, alpha: float, tests:
         reason = f"{evidence.direction} if looked at alone, not among {tests} cells"
     else:
         reason = "a difference is neither shown nor excluded"
-    more = _more_repeats(evidence, threshold, alpha / tests)
+    more = _repeats_needed(evidence, threshold, alpha / tests)
     return Decision(VerdictKind.UNDECIDED, reason, p, minimum, more)
 
 
-def _as_measured(evidence: Evidence, threshold: float, level: float) -> VerdictKind | None:
+def _verdict_as_measured(evidence: Evidence, threshold: float, level: float) -> VerdictKind | None:
     """The verdict that would follow if the disturbed repeats were believed."""
     effect = evidence.effect
     if effect.p <= level and abs(effect.ratio - 1) >= threshold:
@@ -140,7 +140,7 @@ def _as_measured(evidence: Evidence, threshold: float, level: float) -> VerdictK
     return VerdictKind.TIE if within else None
 
 
-def _more_repeats(evidence: Evidence, threshold: float, level: float) -> int | None:
+def _repeats_needed(evidence: Evidence, threshold: float, level: float) -> int | None:
     """Further repeats of each side needed for a decision if the ratio found is the true one."""
     most, step = (_MOST_ROUNDS, _ROUNDS) if evidence.by_round else (MOST_REPEATS, 1)
     for more in range(step, most + 1, step):

@@ -29,7 +29,7 @@ def names() -> tuple[str, ...]:
     return tuple(files())
 
 
-def file_of(suite: Path) -> Path:
+def suite_file(suite: Path) -> Path:
     """The file of a suite: `suite` itself, or the file of the shipped suite that it names.
 
     A file in the current folder takes precedence over a shipped suite of the same name. A path with

@@ -260,7 +260,7 @@ class Suite(_Part):
             )
         return self
 
-    def only(self, stores: Collection[str]) -> Suite:
+    def with_stores(self, stores: Collection[str]) -> Suite:
         """The suite with these stores and their experiments only."""
         experiments = []
         for ref in self.experiments:
@@ -272,13 +272,13 @@ class Suite(_Part):
         own = [ref for ref in self.stores if ref.is_among(stores)]
         return self.model_copy(update={"stores": own, "experiments": experiments})
 
-    def repeated(self, repeats: int, where: str) -> Suite:
+    def with_repeats(self, repeats: int, where: str) -> Suite:
         """The suite with another number of repeats. where: its source, for messages.
 
         Raises:
             UserError: it is out of range.
         """
-        return validated(Suite, {**self.model_dump(), "repeats": repeats}, where)
+        return validate(Suite, {**self.model_dump(), "repeats": repeats}, where)
 
     @property
     def rules(self) -> Rules:
@@ -343,10 +343,10 @@ def parse_suite(text: str, where: str) -> Suite:
         raise UserError(f"not valid TOML: {error}", where=where) from error
     except RecursionError as error:
         raise UserError("not valid TOML: it is nested too deeply", where=where) from error
-    return validated(Suite, plain, where)
+    return validate(Suite, plain, where)
 
 
-def validated(model: type[M], data: Mapping[str, Any], where: str) -> M:
+def validate(model: type[M], data: Mapping[str, Any], where: str) -> M:
     """`data` validated as `model`; the first fault becomes a `UserError` that names the key."""
     try:
         return model.model_validate(data)

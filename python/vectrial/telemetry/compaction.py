@@ -37,7 +37,7 @@ def memory_in_large_pieces() -> Iterator[None]:
         yield
         return
     _ASK.write_text("1")
-    with _ballast(min(_small_bytes(), _MOST_BYTES, _ballast_limit_bytes())):
+    with _ballast(min(_small_piece_bytes(), _MOST_BYTES, _ballast_limit_bytes())):
         yield
 
 
@@ -45,7 +45,7 @@ def _ballast_limit_bytes() -> int:
     return int(_MOST_SHARE * psutil.virtual_memory().available)
 
 
-def _small_bytes() -> int:
+def _small_piece_bytes() -> int:
     """Free memory in small pieces; 0 if the kernel does not report it."""
     try:
         lines = _PIECES.read_text().splitlines()

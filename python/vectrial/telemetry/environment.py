@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import psutil
 
 from vectrial.telemetry.compaction import compacts_memory
-from vectrial.util.cgroups import ROOT, is_unified, membership, read, upwards
+from vectrial.util.cgroups import ROOT, group_and_parents, is_unified, membership, read
 from vectrial.util.distributions import name_and_version
 
 _CPU = Path("/sys/devices/system/cpu")
@@ -177,7 +177,7 @@ def _cgroup_limits(
 ) -> tuple[int | None, float | None, int | None]:
     groups = membership(process)
     if is_unified(root):
-        folders = upwards(root, groups.get(""))
+        folders = group_and_parents(root, groups.get(""))
         cpus = [_quota(*(read(one / "cpu.max") or "max").split()[:2]) for one in folders]
         return (
             2,
@@ -188,11 +188,11 @@ def _cgroup_limits(
         return None, None, None
     cpus = [
         _quota(read(folder / "cpu.cfs_quota_us"), read(folder / "cpu.cfs_period_us"))
-        for folder in upwards(root / "cpu", groups.get("cpu"))
+        for folder in group_and_parents(root / "cpu", groups.get("cpu"))
     ]
     memory = [
         _bytes(read(folder / "memory.limit_in_bytes"))
-        for folder in upwards(root / "memory", groups.get("memory"))
+        for folder in group_and_parents(root / "memory", groups.get("memory"))
     ]
     return 1, _least_known(cpus), _least_known(memory)
 

@@ -9,10 +9,10 @@ from vectrial.model.phase import Phase
 
 #: The name of the client in the samples.
 CLIENT = "client"
-#: Processor time is told in steps of 10 ms: of a shorter time there is no rate.
+#: Shortest time that has a rate: the system counts processor time in steps of 10 ms.
 _LEAST_S = 0.1
-#: A phase that is told later than so after its end, and than such a share of its length: what is
-#: sampled until then is something else's, too.
+#: Longest delay of the last sample of a phase after its end, in seconds and as a share of its
+#: length: after a longer one the sample counts other work, too.
 _LATE_S, _LATE_SHARE = 0.25, 0.05
 #: Metric → the counter in the samples that it is the growth of.
 _COUNTERS = {

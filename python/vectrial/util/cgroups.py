@@ -29,7 +29,7 @@ def membership(process: Path = Path("/proc/self")) -> dict[str, str]:
     return found
 
 
-def upwards(root: Path, group: str | None) -> list[Path]:
+def group_and_parents(root: Path, group: str | None) -> list[Path]:
     """The folders of a group and of all groups above it; in a container only the root may exist."""
     here = root / (group or "/").strip("/")
     folders = (here, *here.parents)

@@ -14,7 +14,7 @@ _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 def file_name(text: str) -> str:
     """A file name without suffix for any text: not a path, and different from that of any other
     text. A text that is such a name already is returned unchanged."""
-    return text if _SAFE.fullmatch(text) else _unique(legible(text), text)
+    return text if _SAFE.fullmatch(text) else _unique(legible_name(text), text)
 
 
 def slug(text: str) -> str:
@@ -24,7 +24,7 @@ def slug(text: str) -> str:
     return plain if plain == text != "" else _unique(plain, text)
 
 
-def legible(text: str) -> str:
+def legible_name(text: str) -> str:
     """The human-readable part of a file name, at most 80 characters; two texts may share it."""
     return _UNSAFE.sub("-", text)[:80].strip("-._")
 

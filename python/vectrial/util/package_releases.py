@@ -24,7 +24,7 @@ from vectrial.model.progress import LineProgress
 from vectrial.util import children, paths
 from vectrial.util.environments import run_step
 from vectrial.util.locks import build_once
-from vectrial.util.variants import own_variables, suffix
+from vectrial.util.variants import suffix, variables_of
 
 _DONE = "installed.txt"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -54,7 +54,7 @@ def packages_of(store: str, variant: str = "") -> Packages | None:
     text = os.environ.get(variable, "").strip()
     if not text:
         return None
-    if variable in own_variables(variant):
+    if variable in variables_of(variant):
         variable += suffix(variant)
     try:
         requirements = tuple(shlex.split(text))

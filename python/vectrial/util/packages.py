@@ -170,7 +170,7 @@ def _run(package: Package, command: list[str], target: Path, progress: Progress)
     """Run a client in `target`, reporting progress by the bytes received."""
     environment = {**os.environ, "TMPDIR": str(target)}
 
-    def came(_: float) -> None:
+    def report_progress(_: float) -> None:
         megabytes = min(_bytes_below(target) / 1e6, package.megabytes)
         progress(megabytes, package.megabytes, f"fetching {package.name} (MB)")
 
@@ -185,7 +185,7 @@ def _run(package: Package, command: list[str], target: Path, progress: Progress)
             stderr=subprocess.STDOUT,
         ) as process,
     ):
-        wait_for(process, came, _POLL_S)
+        wait_for(process, report_progress, _POLL_S)
         if process.returncode:
             output.seek(0)
             raise _failure(package, output.read().decode(errors="replace"))

@@ -135,7 +135,7 @@ class Plugins(Mapping[str, T]):
 
     def where(self, name: str) -> str:
         """The package and the entry point of a plug-in, for messages."""
-        return self._where(self._entries()[name][0])
+        return self._origin(self._entries()[name][0])
 
     def module(self, name: str) -> str:
         """The module that the entry point of that name refers to, without importing it."""
@@ -153,9 +153,11 @@ class Plugins(Mapping[str, T]):
         return _entry_points_of(self.group, tuple(sys.path))
 
     def _plugin_error(self, entry: _Entry, what: str) -> PluginError:
-        return PluginError(what, where=self._where(entry), remedy="repair or uninstall the package")
+        return PluginError(
+            what, where=self._origin(entry), remedy="repair or uninstall the package"
+        )
 
-    def _where(self, entry: _Entry) -> str:
+    def _origin(self, entry: _Entry) -> str:
         return f"package '{entry.package}', entry point '{entry.point.name}' of {self.group}"
 
 

@@ -63,7 +63,7 @@ class Redaction:
     def __bool__(self) -> bool:
         return self._words is not None or self._short is not None
 
-    def holds(self, content: str) -> bool:
+    def contains_secret(self, content: str) -> bool:
         """True if the text has a secret that is long enough to be told from other text."""
         return self._words is not None and self._words.search(content) is not None
 

@@ -49,7 +49,7 @@ def suffix(variant: str) -> str:
     return _MARK + re.sub(r"[^A-Z0-9]", "_", variant.upper())
 
 
-def own_variables(variant: str) -> Mapping[str, str]:
+def variables_of(variant: str) -> Mapping[str, str]:
     """The environment variables that belong to a variant, each by the name of the variable that it
     replaces."""
     if not variant:
@@ -59,7 +59,7 @@ def own_variables(variant: str) -> Mapping[str, str]:
     return {match["plain"]: value for match, value in found if match and match["variant"] == wanted}
 
 
-def variants_here() -> tuple[str, ...]:
+def configured_variants() -> tuple[str, ...]:
     """The variants for which environment variables exist, in capitals, each once."""
     found = map(_VARIABLE.fullmatch, os.environ)
     return tuple(dict.fromkeys(match["variant"] for match in found if match))
@@ -70,7 +70,7 @@ def set_variables(variant: str) -> Iterator[None]:
     """Within the block, replace general environment variables by a variant's own, and remove those
     that they contradict: for a variant with a program, the address of a running server. Errors
     about a variable name the variant's own. One block at a time: others wait."""
-    own = own_variables(variant)
+    own = variables_of(variant)
     if not own:
         yield
         return

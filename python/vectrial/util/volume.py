@@ -25,7 +25,7 @@ from vectrial.model.errors import VectrialError
 
 _CLONE_NEWNS = 0x00020000
 _PROGRAMS = ("mkfs.ext4", "mount", "umount", "cp", "sync")
-#: How often the device's content is copied, where the kernel wrote to it meanwhile.
+#: Most attempts to copy the device's content, each needed if the kernel wrote to it meanwhile.
 _COPIES = 20
 #: Bytes that ext4 takes for itself at least; less is no file system.
 _LEAST_BYTES = 16 << 20
@@ -33,7 +33,7 @@ _FILLER = ".filler"
 
 
 class NoVolume(VectrialError):
-    """No separate file system can be made here; the message says why."""
+    """The error that no separate file system can be made here; the message says why."""
 
 
 class Volume:

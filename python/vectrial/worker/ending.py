@@ -36,8 +36,8 @@ _LACKS = {
     "threads or processes": ("can't start new thread", "BlockingIOError"),
 }
 _SAID = {what: re.compile("|".join(map(re.escape, said))) for what, said in _LACKS.items()}
-#: What a suite can take from a store on purpose: a disk of its own is filled and cut off, memory is
-#: limited.
+#: Resources that a suite can take from a store on purpose: it fills and cuts off a separate disk,
+#: and limits memory.
 DISK, MEMORY = frozenset({"room on a disk", "a disk that can be written"}), frozenset({"memory"})
 
 
@@ -91,7 +91,7 @@ def judge(
             out.status, out.reason = "failed", f"gate: {raised[0].name}: {raised[0].detail}"
     if out.overdue:
         return
-    for said in _complaints(out, relevant):
+    for said in _error_messages(out, relevant):
         what = next((what for what, text in _SAID.items() if text.search(said)), None)
         if what is not None and what not in taken:
             out.status = "failed"
@@ -99,7 +99,7 @@ def judge(
             return
 
 
-def _complaints(out: Finished, relevant: Sequence[GateResult]) -> Iterator[str]:
+def _error_messages(out: Finished, relevant: Sequence[GateResult]) -> Iterator[str]:
     """Messages of errors: in the trial's reason, from checks, and in answers."""
     if out.status == "failed" and out.reason is not None:
         yield out.reason

@@ -93,7 +93,7 @@ def probe(store: type[Store], progress: LineProgress = lambda line: None) -> Pro
         return Probe(False, f"the process ended with {done.returncode}: {last}")
 
 
-def attempt(store: type[Store]) -> Probe:
+def run_probe(store: type[Store]) -> Probe:
     """Load `ROWS` rows under the store's first index and metric, in this process. Then run the
     gate's checks, and search once through every lane."""
     can = store.capabilities
@@ -177,7 +177,7 @@ def main() -> None:
     """Print the outcome as one line of JSON. Argument: the store's reference."""
     load_without_pandas()
     try:
-        outcome = attempt(registry.resolve(sys.argv[1]))
+        outcome = run_probe(registry.resolve(sys.argv[1]))
     except Exception as error:  # noqa: BLE001 - whatever a library raises is the answer
         outcome = Probe(False, f"{type(error).__name__}: {error}")
     print(json.dumps(asdict(outcome)))

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 
 from vectrial.model.phase import Phase, Slice
-from vectrial.stats.quantiles import withhold
+from vectrial.stats.quantiles import withhold_quantiles
 from vectrial.telemetry.scheduling import SchedulingTime, descendants, scheduling_time
 from vectrial.worker import ending
 from vectrial.worker.messages import Finished, GiveTurn, TurnResult
 from vectrial.worker.parent import Parent
 from vectrial.workload.turn_load import TurnLoad
 
-#: The loads of a trial, in order, and phases that need no measuring; what it has beside them ends
+#: The loads of a trial, in order, and phases that need no measuring. Other work of the trial ends
 #: with the generator.
 Loads = Generator[TurnLoad | Phase]
 #: Why nothing is known of the machine in a phase.
@@ -74,7 +74,7 @@ class TurnTaking:
     ) -> None:
         self._parent, self._store_cpu_s, self._servers = parent, store_cpu_s, servers
         self._arms: dict[str, _TrialArm] = {}
-        #: When the last turn of any arm ended, and the store's processor seconds then.
+        #: End of the last turn of any arm, and the store's processor seconds at that instant.
         self._last: tuple[int, float | None] | None = None
         #: Processes of the client and the store.
         self._pids: Sequence[int] = ()
@@ -151,7 +151,7 @@ class TurnTaking:
             self._add_usage(phase, arm)
         arm.out.phases.append(phase)
         phase.judge_pending()
-        withhold(phase)
+        withhold_quantiles(phase)
         arm.advance()
 
     def _add_usage(self, phase: Phase, arm: _TrialArm) -> None:

@@ -36,11 +36,11 @@ from vectrial.model.filters import Filters
 from vectrial.model.lane import Lane, writes_natively
 from vectrial.model.objects import ObjectsAccess, ObjectsRequest
 from vectrial.model.phase import State
-from vectrial.model.refusals import untested
+from vectrial.model.refusals import untested_note
 from vectrial.model.schema import Schema
 from vectrial.model.store import Address, Store
 from vectrial.model.trial import OVERDUE
-from vectrial.stats.quantiles import withhold
+from vectrial.stats.quantiles import withhold_quantiles
 from vectrial.stores import registry
 from vectrial.stores.attached import keys_of, open_existing, without_own_ids
 from vectrial.stores.common.temporary import close_store, temporary_store
@@ -319,7 +319,7 @@ class _Measurement:
                 sampler.mark(len(out.phases), phase.started_ns)
             out.phases.append(phase)
             phase.judge_pending()
-            withhold(phase)
+            withhold_quantiles(phase)
         if experiment.starts_from is State.EMPTY:
             self.loaded, self.load = True, bulk.load_times_of(out.phases)
         out.load = self.load
@@ -351,7 +351,7 @@ class _Measurement:
         self.store = self._attach_store() if self.spec.existing else self.make(self._location)
         self.empty_disk = store_bytes_by_kind(self.kind, self.data_dirs)
         self.version = self.store.version()
-        note = untested(self.kind, self.version)
+        note = untested_note(self.kind, self.version)
         self.notes = () if note is None else (note,)
         if self.baseline_rss_bytes is None:  # later, an earlier load may still use memory
             self.baseline_rss_bytes = self._resident_without_rows()

@@ -34,7 +34,7 @@ def search(
 ) -> Phase:
     """The phase of a `SearchLoad` that is measured alone; see `SearchLoad`."""
     how = {"warmup_queries": warmup_queries, "where": where, "name": name, "until": until}
-    return SearchLoad(context, point, load, **how).alone()  # type: ignore[arg-type]  # as above
+    return SearchLoad(context, point, load, **how).measure_whole()  # type: ignore[arg-type]  # as above
 
 
 def answers(

@@ -178,7 +178,7 @@ class Ledger:
                 self._rows[id_] = _Row(version)
 
 
-def tally(found: Collection[BrokenRow]) -> dict[RowLoss, int]:
+def count_losses(found: Collection[BrokenRow]) -> dict[RowLoss, int]:
     """Number of rows of each kind, all kinds included."""
     counts = Counter(one.loss for one in found)
     return {loss: counts[loss] for loss in RowLoss}

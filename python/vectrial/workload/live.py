@@ -61,7 +61,7 @@ def progress_callback(
 
 def _window_percentile(second: LoadWindow, name: str) -> float | None:
     """A percentile of the answers in a second, in microseconds; None if there are too few."""
-    if QUANTILES[f"latency_{name}"].lacking(second["count"]):
+    if QUANTILES[f"latency_{name}"].why_unsupported(second["count"]):
         return None
     return second["p50_us"] if name == "p50" else second["p99_us"]
 

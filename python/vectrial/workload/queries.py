@@ -19,9 +19,9 @@ from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.metric import Metric, tie_tolerance
 from vectrial.model.workload import Load, OpenLoop
 
-#: How far a query is moved, as a share of `tie_tolerance` of the distance of its k-th neighbour
-#: (under cosine, of its length): whatever is nearer to it then than that neighbour ties with it,
-#: and counts as right.
+#: Distance by which a query is moved, as a share of `tie_tolerance` of the distance of its k-th
+#: neighbour (under cosine, of its length). A row that becomes nearer than that neighbour ties with
+#: it, and counts as right.
 MOVED = 0.4
 #: A component less than this share of the largest is not moved in its place.
 _LEAST = 2.0**-60

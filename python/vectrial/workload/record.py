@@ -1,4 +1,4 @@
-"""From a recorder to a phase: every figure of the same requests, and the self-check."""
+"""The phase of a recorder: all figures come from the same requests, and are checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vectrial._engine import Recorder, histogram_quantiles
 from vectrial.engine.types import LoadOutcome, LoadRecord
 from vectrial.model.consistency import ROUNDING, contradictions
 from vectrial.model.phase import Phase
-from vectrial.stats.quantiles import withhold
+from vectrial.stats.quantiles import withhold_quantiles
 
 #: The greatest share of failed operations at which a phase still counts as measured.
 ERROR_SHARE = 0.001
@@ -24,8 +24,8 @@ NO_ROOM = "no room for"
 #: A closed loop has stalled in a second whose longest answer took longer than this, and than so
 #: many times the phase's median.
 STALL_S, STALL_MEDIANS = 0.1, 50.0
-#: What service times may lack of the time in flight in an open loop, where a connection that had
-#: to be opened first is in flight and not in service.
+#: Largest difference between service times and the time in flight in an open loop, as a share. A
+#: request whose connection has to be opened first is in flight and not in service.
 OPEN_TOLERANCE = 0.01
 #: An open loop is overloaded where the backlog (arrivals due, and neither answered nor failed yet)
 #: grows in the third quarter of its time and in the fourth, in each by more than this share of the
@@ -368,14 +368,14 @@ def _phase(
         ended_ns=between_ns[1],
         params=params,
         metrics=metrics,
-        missing=_missing(metrics, count, errors, no_recall),
+        missing=_missing_reasons(metrics, count, errors, no_recall),
         histograms=histograms,
         windows=windows,
         errors=recorder.errors(),
         valid=reason is None,
         reason="; ".join(filter(None, (reason, told))) or None,
     )
-    withhold(phase)
+    withhold_quantiles(phase)
     return phase
 
 
@@ -429,7 +429,7 @@ def _stall_note(
 _OF_ANSWERS = ("recall_mean", "recall_p05", "recall_min", "incomplete_results", "duplicate_answers")
 
 
-def _missing(
+def _missing_reasons(
     metrics: Mapping[str, float | None], count: int, errors: int, no_recall: str
 ) -> dict[str, str]:
     def why(name: str) -> str:

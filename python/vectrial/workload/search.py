@@ -58,7 +58,8 @@ class SearchLoad(TurnLoad):
     """The dataset's queries under a load, through the lane of the trial; every answer is judged.
     They are perturbed each time, unless the context repeats them.
 
-    The load is measured alone by `alone`, or in turns by `open`, repeated `take` and `close`.
+    The load is measured alone by `measure_whole`, or in turns by `open`, repeated `take` and
+    `close`.
 
     Args:
         point: the operating point, with the search parameters among its entries.
@@ -120,7 +121,7 @@ class SearchLoad(TurnLoad):
         setting = self._setting
         return setting.returning, self._context.k, setting.search, self._where
 
-    def alone(self) -> Phase:
+    def measure_whole(self) -> Phase:
         """Measure the load as a whole."""
         context, load = self._context, self._load
         how: dict[str, Any] = {

@@ -215,15 +215,15 @@ class Turns:
 
 
 class TurnLoad(ABC):
-    """A load of an experiment that is measured alone by `alone`, or in turns by `open`, repeated
-    `take` and `close`. name: name of the phase."""
+    """A load of an experiment that is measured alone by `measure_whole`, or in turns by `open`,
+    repeated `take` and `close`. name: name of the phase."""
 
     name: str
     #: Once it was opened.
     _turns: Turns | None = None
 
     @abstractmethod
-    def alone(self) -> Phase:
+    def measure_whole(self) -> Phase:
         """Measure the load as a whole."""
 
     @abstractmethod

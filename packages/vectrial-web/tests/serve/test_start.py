@@ -231,7 +231,7 @@ def test_repeats_replace_those_of_a_suite_file(forms: Forms, asleep: list[tuple[
     (forms.root / "local.toml").write_text(SUITE)
     forms.start({"kind": "file", "suite": "local.toml", "repeats": "7"})
     suite = read_suite(Path(asleep[0][2]))
-    assert suite == parse_suite(SUITE, "local.toml").repeated(7, "")
+    assert suite == parse_suite(SUITE, "local.toml").with_repeats(7, "")
 
 
 def test_a_suite_that_changed_since_its_plan_is_shown_again(

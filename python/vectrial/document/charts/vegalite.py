@@ -49,21 +49,23 @@ class Chart:
             found[name] = channel(what) if isinstance(what, str) else what
             if name.endswith("2"):
                 found[name] = {"field": found[name]["field"]}
-        return self._with(encoding=found)
+        return self._with_settings(encoding=found)
 
     def mark(self, kind: str, **settings: Any) -> Chart:
         """The chart drawn as marks of a kind: bar, line, point, rule, text."""
-        return self._with(mark={"type": kind, **settings})
+        return self._with_settings(mark={"type": kind, **settings})
 
     def filter(self, test: str) -> Chart:
         """The chart restricted to rows for which an expression is true."""
-        return self._with(transform=[*self.settings.get("transform", ()), {"filter": test}])
+        return self._with_settings(
+            transform=[*self.settings.get("transform", ()), {"filter": test}]
+        )
 
     def resolve_scale(self, **scales: str) -> Chart:
         """The chart with layers that share these scales, or have their own ("independent")."""
-        return self._with(resolve={"scale": scales})
+        return self._with_settings(resolve={"scale": scales})
 
-    def _with(self, **settings: Any) -> Chart:
+    def _with_settings(self, **settings: Any) -> Chart:
         return Chart(self.rows, {**self.settings, **settings})
 
 

@@ -75,7 +75,7 @@ def measurements(folder: Path) -> Iterator[dict[str, Any]]:
 
 def _shape_row(reader: RunReader, row: dict[str, Any], kind: str, run_id: str) -> dict[str, Any]:
     for key in ("index_params", "trial_params", "phase_params"):
-        row[key] = reader.parsed(row[key], dict) if row.get(key) else {}
+        row[key] = reader.parse_value(row[key], dict) if row.get(key) else {}
     row["params"] = {**row["index_params"], **row["trial_params"], **row["phase_params"]}
     value = row.get("value")
     if value is not None and not math.isfinite(value):
@@ -110,15 +110,15 @@ def csv_row(values: Iterable[Any]) -> list[Any]:
 
 
 def write_table(table: Table, path: Path) -> None:
-    """Write a report's table as CSV: see `tidy`."""
-    header, rows = tidy(table)
+    """Write a report's table as CSV: see `tidy_table`."""
+    header, rows = tidy_table(table)
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(header)
         writer.writerows(map(csv_row, rows))
 
 
-def tidy(table: Table) -> tuple[list[str], list[list[Any]]]:
+def tidy_table(table: Table) -> tuple[list[str], list[list[Any]]]:
     """A report's table as its header and rows.
 
     Values are plain, units are in the header, and the notes in a last column. A column with a

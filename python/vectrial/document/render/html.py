@@ -33,7 +33,7 @@ from vectrial.document.charts.styles import shape, variables
 from vectrial.document.render import draw
 
 _TEMPLATES = Path(__file__).parent / "templates"
-#: What a served page may ask its own server for: the icon, and news of a run under way.
+#: Policy that lets a served page load the icon and the events of a run from its own server.
 _SERVED = "img-src 'self'; connect-src 'self'"
 
 
@@ -57,7 +57,7 @@ class PagePlace(Protocol):
     """Place of a page among others, with its links. crumbs, links: (name, address)."""
 
     @property
-    def served(self) -> bool:
+    def is_served(self) -> bool:
         """True if our server serves the page, with the policy in its headers and an icon."""
 
     @property
@@ -113,12 +113,12 @@ def page(
         more: a folder with further templates, and with `style.css` and `script.js` to add.
     """
     folders = [_TEMPLATES] if more is None else [_TEMPLATES, more]
-    style = _variables(report) + _gather(folders, "style.css")
-    script = _gather(folders, "script.js")
+    style = _variables(report) + _read_files(folders, "style.css")
+    script = _read_files(folders, "script.js")
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
     if place is None:
         policy += "base-uri 'none'; form-action 'none'"
-    elif not place.served:
+    elif not place.is_served:
         policy += "img-src data:; base-uri 'none'; form-action 'none'"
     else:
         policy += f"{_SERVED}; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -154,7 +154,7 @@ def _environment(folders: tuple[Path, ...]) -> Environment:
     )
 
 
-def _gather(folders: Sequence[Path], name: str) -> str:
+def _read_files(folders: Sequence[Path], name: str) -> str:
     return "".join((folder / name).read_text(encoding="utf-8") for folder in folders)
 
 

@@ -101,7 +101,7 @@ def _fence(code: str) -> str:
 
 
 def _table(table: Table) -> Iterator[str]:
-    table = table.narrow()
+    table = table.without_minor_columns()
     marks, notes = footnotes(table)
     titles = [
         escape(title) + numbers_of(marks.get((HEAD, j), ()))

@@ -43,7 +43,7 @@ def render(report: Report) -> RenderableType:
             parts.append(RichText(section.lead, style="dim"))
         for block in section.blocks:
             if isinstance(block, Table):
-                parts += [RichText(), _table(block.narrow())]
+                parts += [RichText(), _table(block.without_minor_columns())]
             elif isinstance(block, Text):
                 parts += [RichText(f"\n{block.title}", style="bold")] if block.title else []
                 mark = "- " if block.bullets else ""

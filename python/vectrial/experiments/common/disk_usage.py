@@ -10,8 +10,8 @@ from vectrial.model.file_categories import FileKind
 from vectrial.model.phase import Phase
 from vectrial.telemetry.disk import allocated_bytes, store_bytes_by_kind
 
-#: Seconds between two looks at what a store still writes; for how long nothing may have changed, as
-#: merges come in turns; and the share that is no change: its log's pages.
+#: Seconds between two looks at a store's size; seconds for which it must not change, as merges come
+#: in turns; and the largest share that is no change, for the pages of its log.
 _LOOK_S, _REST_S, _STILL = 0.5, 2.0, 0.001
 
 _DISK = ("disk_bytes", "disk_ratio", "disk_baseline_bytes")

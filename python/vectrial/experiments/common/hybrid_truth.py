@@ -28,8 +28,8 @@ class HybridTruthTask:
     """Rows to search, and queries that were rows of the same dataset and no longer are.
 
     dataset: the rows that are left, with the text column alone; its queries are the vectors of the
-        rows that were taken out. texts: texts of the queries. relevant: ids relevant to each query; None
-        if not requested.
+        rows that were taken out. texts: texts of the queries. relevant: ids relevant to each query;
+        None if not requested.
     """
 
     dataset: Dataset

@@ -1,4 +1,4 @@
-"""Judging answers while rows change: what was certainly alive at a search, and what possibly."""
+"""Judgment of answers while rows change: rows certainly and possibly alive at a search."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vectrial.model.dataset import Dataset
 from vectrial.model.metric import distances, ties
 from vectrial.model.phase import Phase
 
-#: (from, to), in any unit: what happened in between happened at some instant of it.
+#: (from, to), in any unit: the interval in which an event happened at an unknown instant.
 Span = tuple[int, int]
 BEFORE: Span = (-(1 << 62), -(1 << 62))
 NEVER: Span = (1 << 62, 1 << 62)

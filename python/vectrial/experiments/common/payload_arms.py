@@ -68,7 +68,7 @@ def load_arm(context: Context, arm_name: str, columns: pa.Table) -> Phase:
     return phase
 
 
-def overhead(
+def overhead_phase(
     pair: str, larger_arms: Sequence[Phase], smaller_arms: Sequence[Phase], started_ns: int
 ) -> Phase:
     """The phase "overhead": the median times of the larger arms over those of the smaller arms,

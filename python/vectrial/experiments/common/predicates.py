@@ -155,7 +155,7 @@ def shape_filter(columns: PredicateColumns, shape: Shape, depth: int, share: flo
     orders = [columns.table.column(_order_name(at)).to_numpy() for at in range(depth)]
     decides = orders[-1]
     for at in reversed(range(depth - 1)):
-        decides = (np.maximum if _joins_all(shape, at) else np.minimum)(orders[at], decides)
+        decides = (np.maximum if _is_conjunction(shape, at) else np.minimum)(orders[at], decides)
     rows = len(decides)
     kept = matching_rows(rows, share)
     bound = DEEPEST * rows if kept == rows else int(np.partition(decides, kept)[kept])
@@ -166,11 +166,11 @@ def shape_filter(columns: PredicateColumns, shape: Shape, depth: int, share: flo
         return And(tuple(parts)) if shape == "and" else Or(tuple(parts))
     out = parts[-1]
     for at in reversed(range(depth - 1)):
-        out = And((parts[at], out)) if _joins_all(shape, at) else Or((parts[at], out))
+        out = And((parts[at], out)) if _is_conjunction(shape, at) else Or((parts[at], out))
     return out
 
 
-def _joins_all(shape: Shape, at: int) -> bool:
+def _is_conjunction(shape: Shape, at: int) -> bool:
     return shape == "and" or (shape == "nested" and at % 2 == 0)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vectrial.gate.model import SHARE_OF_FLOOR
-from vectrial.gate.row_search import NEIGHBOURS, RowSearch, find_rows, most_lost, search_ids
+from vectrial.gate.row_search import NEIGHBOURS, RowSearch, allowed_misses, find_rows, search_ids
 from vectrial.model.context import Context
 from vectrial.model.metric import distances, rounding_of
 from vectrial.model.phase import Phase
@@ -51,7 +51,7 @@ class Changes:
         """Check that acknowledged inserts of rows (n,), (n, d) are each found."""
         self._written |= dict(zip(ids.tolist(), vectors, strict=True))
         if ids.size and _is_complete(phase):
-            sought = self._look_for(ids, vectors)
+            sought = self._search_for_rows(ids, vectors)
             _record(phase, sought.tried, self._missing_faults(sought))
 
     def check_updated(self, phase: Phase, ids: Ids, vectors: Vectors) -> None:
@@ -60,7 +60,7 @@ class Changes:
         before = self.vectors(ids)
         self._written |= dict(zip(ids.tolist(), vectors, strict=True))
         if ids.size and _is_complete(phase):
-            sought = self._look_for(ids, vectors)
+            sought = self._search_for_rows(ids, vectors)
             faults = self._missing_faults(sought)
             if stale := self._ids_at_old_places(ids, before):
                 faults.append((len(stale), f"are still found at their old place, as {stale[:3]}"))
@@ -102,7 +102,7 @@ class Changes:
             return 1.0
         rng = np.random.default_rng([self._context.seed, 3])
         at = rng.permutation(self._dataset.rows)[:_BEFORE]
-        sought = self._look_for(self._dataset.ids[at], self._dataset.vectors[at])
+        sought = self._search_for_rows(self._dataset.ids[at], self._dataset.vectors[at])
         found = sought.tried - len(sought.lost)
         return floor if found >= floor * sought.tried else floor * SHARE_OF_FLOOR
 
@@ -114,7 +114,7 @@ class Changes:
         k = min(context.k, NEIGHBOURS)
         return context.store.searcher(k, kind.nearly_exact(k, **kind.strong_consistency_params))
 
-    def _look_for(self, ids: Ids, vectors: Vectors) -> RowSearch:
+    def _search_for_rows(self, ids: Ids, vectors: Vectors) -> RowSearch:
         metric = self._context.schema.metric
         return find_rows(
             self._searcher(),
@@ -129,7 +129,7 @@ class Changes:
 
     def _missing_faults(self, search: RowSearch) -> list[_Fault]:
         lost = search.lost
-        if len(lost) <= most_lost(search.tried, self._floor):
+        if len(lost) <= allowed_misses(search.tried, self._floor):
             return []
         return [(len(lost), f"are not found by searches near them, as {lost[:3]}")]
 

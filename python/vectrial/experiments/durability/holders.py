@@ -22,8 +22,8 @@ from vectrial.workload.python.sdk_process import Opening, opening_of
 _FULL_S, _PAUSE_S, _AWAY_S = 3.0, 30.0, 3.0
 #: Seconds that the first change may take, for which a client connects.
 _FIRST_S = 60.0
-#: Shares of its resident memory that a server is left with, one after the other until the kernel
-#: takes no more; and seconds that it is left so.
+#: Shares of its resident memory that a server may keep, tried in this order until the kernel can
+#: take no more; and seconds under this limit.
 _MEMORY, _STARVED_S = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1), 3.0
 NO_SERVER = "a library has no server that could suffer it"
 _NO_DISK = "its files are not on a disk of their own: set data_disk in [placement]"

@@ -28,7 +28,7 @@ from vectrial.workload.ledger import (
     ChangeOutcome,
     Ledger,
     RowLoss,
-    tally,
+    count_losses,
 )
 from vectrial.workload.python.timed import describe
 
@@ -38,9 +38,9 @@ _READ_ROWS, _LOOKED_FOR, _NEIGHBOURS = 1000, 100, 10
 _FINDS_S, _ANSWERS_S, _POLL_S = 10.0, 120.0, 0.25
 #: Seconds of changes before a flush, and of changes that are ready beyond the outage.
 _BEFORE_FLUSH_S, _SPARE_S = 0.2, 2.0
-#: Of the bound of broken outages; and steps of its bisection, whose end is exact to 1e-15.
+#: Confidence of the bound of broken outages; and steps of its bisection, exact to 1e-15.
 _CONFIDENCE, _HALVINGS = 0.95, 50
-#: Rows of which it is said what became of them.
+#: Most rows whose fate is reported.
 _NAMED = 20
 _SHARES = {ChangeKind.INSERT: 0.5, ChangeKind.UPDATE: 0.3, ChangeKind.DELETE: 0.2}
 
@@ -83,7 +83,7 @@ class OutageRecord:
     answers_s: list[float] = field(default_factory=list)
     whole_s: list[float] = field(default_factory=list)
 
-    def unreadable(self, why: str) -> None:
+    def record_unreadable(self, why: str) -> None:
         """Record that the store is lost after the last outage."""
         self.unanswered += 1
         self.broken += 1
@@ -185,7 +185,7 @@ class OutageSeries:
         try:
             outcomes = self._holder.strike(self._outage)
         except StoreError as error:
-            self.record.unreadable(str(error))
+            self.record.record_unreadable(str(error))
             return
         if self._promise is Durability.SYNCED:
             promised_ns = time.monotonic_ns()
@@ -228,7 +228,7 @@ class OutageSeries:
             time.sleep(_POLL_S)
         record = self.record
         if reading.why:
-            record.unreadable(f"it could not be read: {reading.why}")
+            record.record_unreadable(f"it could not be read: {reading.why}")
             return
         record.answers_s.append((answered_ns - fault_ns) / 1e9)
         record.whole_s.append((now_ns - fault_ns) / 1e9)
@@ -238,7 +238,7 @@ class OutageSeries:
         record.not_found += self._count_unsearchable(self._holder.store())
 
     def _record_broken(self, found: Sequence[BrokenRow], broken: Sequence[BrokenRow]) -> None:
-        self.record.losses.update(tally(found))
+        self.record.losses.update(count_losses(found))
         self.record.broken += bool(broken)
         self.record.named += [f"outage {self.record.outages}, {one}" for one in broken]
 

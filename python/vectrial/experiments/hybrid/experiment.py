@@ -232,14 +232,14 @@ def _check_text(context: Context, point: Mapping[str, Any], blend: Blend) -> Non
     asked = [text for text in texts[::step][:_PROBES] if words(text)]
     search = context.store.hybrid_searcher(1, search_params(context, point), blend)
 
-    def finds_its_words(text: str) -> bool:
+    def has_word_hits(text: str) -> bool:
         ids, _ = search(context.dataset.queries[0], text)
         at = np.flatnonzero(np.isin(context.dataset.ids, ids))
         return any(
             set(words(told or "")) & set(words(text)) for told in column.take(at).to_pylist()
         )
 
-    found = sum(map(finds_its_words, asked))
+    found = sum(map(has_word_hits, asked))
     if found < len(asked):
         raise StoreError(
             f"the text index is empty, not up to date, or not asked: {found} of {len(asked)} texts"

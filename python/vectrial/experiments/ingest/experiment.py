@@ -16,7 +16,7 @@ from vectrial.document.sheet import STEPS, Sheet, metric
 from vectrial.experiments.base import Experiment, Numbers, Target, refuse_library, row_searcher
 from vectrial.experiments.common import generated_columns
 from vectrial.experiments.common.disk_usage import settled_phase
-from vectrial.experiments.common.payload_arms import PAIRS, load_arm, overhead, own_columns
+from vectrial.experiments.common.payload_arms import PAIRS, load_arm, overhead_phase, own_columns
 from vectrial.experiments.common.readiness import cold_searches, finish_steps
 from vectrial.experiments.common.sizes import Size, check_sizes, resolve_sizes
 from vectrial.model.context import Context, Data
@@ -313,7 +313,7 @@ class PayloadIngest(Ingest):
                 yield phase
         for of, (more, less) in PAIRS.items():
             if more in phases and less in phases:
-                phase = overhead(of, phases[more], phases[less], started)
+                phase = overhead_phase(of, phases[more], phases[less], started)
                 about = {"fields": self.fields, "batch_rows": context.batch_rows}
                 phase.params = {**phase.params, **about}
                 yield phase

@@ -267,11 +267,11 @@ class NodeLoss(Experiment):
         loss_phase.unsampled = "it is the time of other phases"
         _add_aftermath(loss_phase, settled, why, agreed_s, _writes(context, script, streamed))
         yield loss_phase
-        yield from self._second_phases(
+        yield from self._phases_of_seconds(
             requests, (started_ns, at_s), duration_s, {**point, **shared}
         )
 
-    def _second_phases(
+    def _phases_of_seconds(
         self,
         requests: RequestLog,
         origin: tuple[int, float],

@@ -27,11 +27,11 @@ class RequestLog:
     recall: NDArray[np.float64]
 
     @property
-    def wrong(self) -> NDArray[np.bool_]:
+    def is_wrong(self) -> NDArray[np.bool_]:
         """Mask of the requests that failed, and of short answers."""
         return self.failed | self.short
 
-    def between(self, begin_s: float, end_s: float) -> RequestLog:
+    def sent_between(self, begin_s: float, end_s: float) -> RequestLog:
         """The requests that were sent in this interval."""
         chosen = (self.sent >= begin_s) & (self.sent < end_s)
         return RequestLog(
@@ -57,9 +57,9 @@ def moments(
     """
     found: dict[str, float] = {}
     missing: dict[str, str] = {}
-    lost, after = requests.between(0.0, back_s), requests.between(back_s, end_s)
+    lost, after = requests.sent_between(0.0, back_s), requests.sent_between(back_s, end_s)
     parts = {
-        "recall_before": requests.between(-np.inf, 0.0),
+        "recall_before": requests.sent_between(-np.inf, 0.0),
         "recall_lost": lost,
         "recall_after": after,
     }
@@ -70,17 +70,17 @@ def moments(
             found[name] = value
     if len(lost.sent):
         found["lost_share"] = float(lost.failed.mean())
-    seen = requests.done[requests.wrong & (requests.done >= 0.0) & (requests.sent < back_s)]
+    seen = requests.done[requests.is_wrong & (requests.done >= 0.0) & (requests.sent < back_s)]
     if len(seen):
         found["noticed_s"] = float(seen.min())
     else:
         missing["noticed_s"] = "no request failed, and no answer was short"
-    served = _clean_from(lost, 0.0, back_s)
+    served = _recovery_s(lost, 0.0, back_s)
     if served is None:
         missing["served_s"] = "not before the node was back"
     else:
         found["served_s"] = served
-    recovered = _clean_from(after, back_s, end_s, found.get("recall_before"))
+    recovered = _recovery_s(after, back_s, end_s, found.get("recall_before"))
     if recovered is None:
         missing["recovered_s"] = "not before the end of the load"
     else:
@@ -88,16 +88,16 @@ def moments(
     return found, missing
 
 
-def _clean_from(
+def _recovery_s(
     requests: RequestLog, begin_s: float, end_s: float, recall: float | None = None
 ) -> float | None:
     """The second from which nothing is wrong until the end, and every second has this recall; None
     if even the last second falls short."""
-    wrong = requests.sent[requests.wrong]
+    wrong = requests.sent[requests.is_wrong]
     last = float(wrong.max()) if len(wrong) else begin_s
     if recall is not None:
         for second in np.arange(begin_s, end_s, 1.0):
-            mean = requests.between(second, min(second + 1.0, end_s)).mean_recall()
+            mean = requests.sent_between(second, min(second + 1.0, end_s)).mean_recall()
             if mean is not None and mean < recall - NEAR:
                 last = max(last, min(second + 1.0, end_s))
     return None if end_s - last < 1.0 else last
@@ -108,4 +108,4 @@ def seconds(
 ) -> Sequence[tuple[float, RequestLog]]:
     """The requests of each second, with the middle of that second."""
     starts = np.arange(np.floor(begin_s), end_s, 1.0)
-    return [(float(start) + 0.5, requests.between(start, start + 1.0)) for start in starts]
+    return [(float(start) + 0.5, requests.sent_between(start, start + 1.0)) for start in starts]

@@ -24,10 +24,11 @@ from vectrial.model.store import Hits, Store
 from vectrial.workload import ingest
 from vectrial.workload.python.timed import describe, timed_search
 
-#: Seconds after the last acknowledgement at which is looked, until the store says it is ready.
+#: Seconds of the looks after the last acknowledgement, until the store says it is ready.
 _AFTER_S = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
-#: The share of what is found in the end at which everything counts as searchable; of so many probes
-#: or more one may be missing in any case, as an approximate index misses a row now and then.
+#: Share of the rows found in the end at which everything counts as searchable; and the least number
+#: of probes of which one may be missing anyway, since an approximate index misses a row now and
+#: then.
 _ALL, _ENOUGH = 0.99, 20
 _POLL_S, _ROUNDING = 0.005, 1e-9
 
@@ -113,7 +114,7 @@ class TimeToSearchable(Experiment):
         if context.store.kind == "server":
             _watch_load(context, watch)
         else:
-            _paused_looks(context, watch)
+            _look_with_paused_clock(context, watch)
         yield from watch.phases
         yield watch.summary()
 
@@ -147,7 +148,7 @@ class _LoadWatch:
         """Seconds since the load began, without the pauses for looks."""
         return (perf_counter_ns() - self.started_ns) / 1e9 - self.paused_s
 
-    def due(self) -> Mapping[str, Any] | None:
+    def due_look(self) -> Mapping[str, Any] | None:
         """Parameters of the look that is due now, returned once; None when none is due."""
         if self.loaded_s is None:
             reached = self.acknowledged * self.looks // self.context.dataset.rows
@@ -242,12 +243,12 @@ def _finish(context: Context, watch: _LoadWatch) -> None:
         first_search(context, watch.point)
 
 
-def _paused_looks(context: Context, watch: _LoadWatch) -> None:
+def _look_with_paused_clock(context: Context, watch: _LoadWatch) -> None:
     """Look from the loading thread, with the clock stopped: a library is not called
     concurrently."""
 
     def look() -> None:
-        called = watch.due()
+        called = watch.due_look()
         if called is not None:
             began = perf_counter_ns()
             watch.look(context.store, called)
@@ -270,7 +271,7 @@ def _watch_load(context: Context, watch: _LoadWatch) -> None:
         try:
             other.open(context.schema, context.index)
             while not ended.is_set():
-                called = watch.due()
+                called = watch.due_look()
                 if called is None:
                     ended.wait(_POLL_S)
                 else:

@@ -92,7 +92,7 @@ class _Questions:
         best = [p for s in sweep.series if (p := sweep.best(s, TARGETS[0])) is not None]
         found = replace(_candidates(best, "qps"), measured=len(sweep.series))
         if found.spreads:
-            said = _terms_of(found.points[found.first])
+            said = _search_terms_text(found.points[found.first])
             return self._answer(question, found, formatting.number, " QPS", said)
         reached = [
             (recall, point)
@@ -293,7 +293,7 @@ def _reason(level: Sequence[Decision]) -> str:
     return f"Undecided: about {formatting.plural(most, 'more repeat')} would decide."
 
 
-def _terms_of(point: Point) -> str:
+def _search_terms_text(point: Point) -> str:
     """Recall, p99 and clients of a search point, as text before the bounds of the claim."""
     clients = point.params.get("clients", point.value("concurrency"))
     reached = formatting.recall(point.value("recall_mean") or 0)

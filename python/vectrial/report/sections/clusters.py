@@ -81,10 +81,10 @@ def clusters(run: RunData) -> Section | None:
         blocks.append(table)
     if not blocks:
         return None
-    return Section("clusters", "More nodes", " ".join(_lead(run)), tuple(blocks))
+    return Section("clusters", "More nodes", " ".join(_introduction(run)), tuple(blocks))
 
 
-def _lead(run: RunData) -> Iterator[str]:
+def _introduction(run: RunData) -> Iterator[str]:
     yield (
         "The same store with different numbers of nodes, at equal recall. The speed-up is against "
         "the fewest nodes that were measured, with its 95 % interval over the repeats."

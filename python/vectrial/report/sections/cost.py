@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from vectrial.analysis import resources
-from vectrial.analysis.analysis import TARGETS, matching, operating_point
+from vectrial.analysis.analysis import TARGETS, operating_point, points_of_series
 from vectrial.analysis.cost_basis import (
     HOURS_A_MONTH,
     Basis,
@@ -75,7 +75,7 @@ class PricedStore:
     disk: Cell
     due: Bill | None
 
-    def million_at(self, qps: float) -> float | None:
+    def price_of_million(self, qps: float) -> float | None:
         """The price of a million queries at this QPS; None if unknown."""
         if self.due is None:
             return None
@@ -223,7 +223,7 @@ def _largest_value_cell(run: RunData, point: Point, metrics: tuple[str, ...], ab
     same = [p for p in run.points if (p.dataset, p.rows) == (point.dataset, point.rows)]
     found = [
         (value, p, metric)
-        for p in matching(same, point.series, point.index_params)
+        for p in points_of_series(same, point.series, point.index_params)
         for metric in metrics
         if (value := p.value(metric)) is not None
     ]

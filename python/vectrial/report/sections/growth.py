@@ -1,5 +1,5 @@
-"""How a run's figures grow with the rows: laws, forecasts, whether forecasts hold, and the nodes,
-memory and monthly cost that they lead to."""
+"""Growth of a run's figures with the rows: laws, forecasts, checks of forecasts, and the nodes,
+memory and monthly cost that follow from them."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def growth(run: RunData, looks: Looks) -> Section | None:
         blocks += check_tables(run, holdout_checks(own, largest), TARGETS[0])
         blocks += forecast_tables(run, own, largest * _AHEAD, TARGETS[0])
         blocks += _figures(run, own, largest * _AHEAD, looks)
-    return Section("growth", "How it grows", lead(TARGETS[0]), tuple(blocks))
+    return Section("growth", "How it grows", forecast_introduction(TARGETS[0]), tuple(blocks))
 
 
-def lead(recall: float) -> str:
+def forecast_introduction(recall: float) -> str:
     """Introduction to the tables of forecasts."""
     return (
         f"Each quantity is fitted with the laws that its structure suggests, weighted by how well "
@@ -80,7 +80,7 @@ def check_tables(run: RunData, checked: Sequence[Outlook], recall: float) -> Ite
 def _check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Table:
     rows = checked[0].forecast.rows
     of_recall = checked[0].curve.quantity.is_recall
-    inside = sum(outlook.inside is True for outlook in checked)
+    inside = sum(outlook.is_in_interval is True for outlook in checked)
     dataset = checked[0].curve.build.dataset
     heads = (
         *_HEAD,
@@ -107,8 +107,8 @@ def _check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Tab
                 _forecast_cell(outlook),
                 _measured_cell(outlook, recall),
                 replace(
-                    plain_cell(outlook.inside, "yes" if outlook.inside else "no"),
-                    tone="ok" if outlook.inside else "wrong",
+                    plain_cell(outlook.is_in_interval, "yes" if outlook.is_in_interval else "no"),
+                    tone="ok" if outlook.is_in_interval else "wrong",
                 ),
                 plain_cell(formatting.params(dict(outlook.curve.build.index_params))),
             ),
@@ -278,9 +278,10 @@ def _doubts(run: RunData, made: Sequence[Outlook]) -> Iterator[str]:
         names = dict.fromkeys(
             f"{quantity_title(one.curve)} of {run.labels[one.curve.build.series]}" for one in own
         )
+        which = formatting.list_in_words(list(names))
         yield (
-            f"{_TOO_WIDE[0].upper()}{_TOO_WIDE[1:]} ({formatting.list_in_words(list(names))}): the ends of"
-            f" the interval are more than {TOO_WIDE:g}-fold apart; {remedy}."
+            f"{_TOO_WIDE[0].upper()}{_TOO_WIDE[1:]} ({which}): the ends of the interval are more"
+            f" than {TOO_WIDE:g}-fold apart; {remedy}."
         )
     disturbed: dict[tuple[int, ...], list[str]] = defaultdict(list)
     for one in made:

@@ -172,7 +172,7 @@ def _tax_row(native: Point, sdk: Point) -> Row:
     why = "; ".join(f"{p.series.lane}: {p.reason or p.state}" for p in sides if p.state != "ok")
     clients = search.clients_of(native)
 
-    def both(metric: str, unit: str) -> tuple[Cell, Cell]:
+    def lane_cells(metric: str, unit: str) -> tuple[Cell, Cell]:
         show = formatting.recall if metric == "recall_mean" else None
         return (
             spread_cell(native, metric, unit, show=show),
@@ -183,13 +183,13 @@ def _tax_row(native: Point, sdk: Point) -> Row:
         Cell(native.series.store, native.series.store, note=why),
         plain_cell(native.experiment),
         absent_cell() if clients is None else plain_cell(clients),
-        *both("qps", "1"),
+        *lane_cells("qps", "1"),
         ratio_cell(sdk, native, "qps"),
-        *both("latency_p50", "us"),
-        *both("latency_p99", "us"),
-        *both("cpu_us_per_op", "us"),
+        *lane_cells("latency_p50", "us"),
+        *lane_cells("latency_p99", "us"),
+        *lane_cells("cpu_us_per_op", "us"),
         ratio_cell(sdk, native, "cpu_us_per_op"),
-        *both("recall_mean", "1"),
+        *lane_cells("recall_mean", "1"),
         plain_cell(operating_point(native)),
     )
     return Row(cells, state, native.series)

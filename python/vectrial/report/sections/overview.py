@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vectrial.analysis.analysis import TARGETS, Facet, Sweep, matching
+from vectrial.analysis.analysis import TARGETS, Facet, Sweep, points_of_series
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.document.blocks import (
     Cell,
@@ -129,7 +129,7 @@ def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> l
     def one(points: Sequence[Point], metric: str, unit: str) -> Cell:
         own = [p for p in facet.of(points) if p.series == series]
         if built is not None:
-            own = matching(own, series, built.index_params)
+            own = points_of_series(own, series, built.index_params)
         point = next((p for p in own if p.spread(metric) is not None), own[0] if own else None)
         cell = spread_cell(point, metric, unit)
         if point is not None and point.state == "invalid" and cell.value is not None:

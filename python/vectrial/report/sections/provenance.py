@@ -97,7 +97,7 @@ def data(run: RunData) -> Section | None:
                 ),
             )
         )
-        said = [f"{path}: {_value_text(value)}" for path, value in flat(row["facts"])]
+        said = [f"{path}: {_value_text(value)}" for path, value in flat_items(row["facts"])]
         if said:
             facts.append(f"{row['name']} — " + "; ".join(said))
     blocks: list[Block] = [Table("datasets", "Datasets", heads, tuple(rows))]
@@ -141,7 +141,7 @@ def environment(run: RunData) -> Section:
     """The machine and the versions."""
     heads = columns("fact", "value")
     facts: dict[str, list[str]] = defaultdict(list)
-    for path, value in flat(run.run["environment"]):
+    for path, value in flat_items(run.run["environment"]):
         group, _, name = path.partition(".")
         shown = formatting.size(value) if path.endswith("_bytes") else _value_text(value)
         facts[group].append(f"{name} {shown}" if name else shown)
@@ -157,14 +157,14 @@ def environment(run: RunData) -> Section:
     )
 
 
-def flat(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def flat_items(values: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Leaves of nested mappings as ('cpu.model', value); short lists are leaves."""
     if isinstance(values, Mapping):
         for key, value in values.items():
-            yield from flat(value, f"{path}.{key}" if path else str(key))
+            yield from flat_items(value, f"{path}.{key}" if path else str(key))
     elif isinstance(values, list) and any(isinstance(v, Mapping | list) for v in values):
         for i, value in enumerate(values):
-            yield from flat(value, f"{path}.{i}")
+            yield from flat_items(value, f"{path}.{i}")
     elif values not in (None, "", [], {}):
         yield path, values
 

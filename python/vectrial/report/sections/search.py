@@ -125,28 +125,32 @@ def equal_recall_row(run: RunData, sweep: Sweep, series: Series, target: float) 
     head = (plain_cell(run.labels[series]), plain_cell(target, f"≥ {target:.2f}"))
     wrong = sweep.of(series, "wrong")
 
-    def without(nothing: Cell) -> Row:
+    def row_without_value(nothing: Cell) -> Row:
         return Row((*head, nothing, *[Cell("")] * 7), nothing.tone, series)
 
     if wrong and not sweep.of(series):
-        return without(Cell("wrong", note=f"failed the gate: {wrong[0].reason}", tone="wrong"))
+        return row_without_value(
+            Cell("wrong", note=f"failed the gate: {wrong[0].reason}", tone="wrong")
+        )
     if not sweep.of(series):
         reason = "; ".join(dict.fromkeys(p.reason or p.state for p in sweep.of(series, None)))
-        return without(Cell("invalid", note=reason, tone="invalid"))
+        return row_without_value(Cell("invalid", note=reason, tone="invalid"))
     if not sweep.ranked(series):
         reason = "; ".join(dict.fromkeys(p.why_unranked for p in sweep.of(series)))
-        return without(Cell("not ranked", note=reason, tone="invalid"))
+        return row_without_value(Cell("not ranked", note=reason, tone="invalid"))
     best = sweep.best(series, target)
     if best is None:
         most = max(sweep.ranked(series), key=lambda p: p.value("recall_mean") or 0)
         most_recall = f"most: {formatting.recall(most.value('recall_mean') or 0)}"
         source = source_of(most, metric="recall_mean")
-        return without(Cell("not reached", tone="absent", detail=most_recall, source=source))
-    between = sweep.between(series, target)
+        return row_without_value(
+            Cell("not reached", tone="absent", detail=most_recall, source=source)
+        )
+    interpolated = sweep.qps_at_recall(series, target)
     cells = search_cells(best)
     exact = absent_cell()
-    if between is not None:
-        qps, points = between
+    if interpolated is not None:
+        qps, points = interpolated
         read = source_of(*points, metric="qps", recall=target)
         exact = replace(plain_cell(qps, formatting.number(qps)), source=read)
     return Row((*head, *cells, exact), "ok", series)
@@ -202,7 +206,7 @@ def _pooled_cell(point: Point, parts: list[bytes], name: str, count: float) -> C
     if len(parts) < point.repeats:
         return absent_cell("not every repeat kept its histogram")
     quantile = QUANTILES[f"latency_{name}"]
-    if why := quantile.lacking(count):
+    if why := quantile.why_unsupported(count):
         return absent_cell(why)
     n = len(parts)
     around: Literal["interval", "range"] = "interval" if n >= LEAST_REPEATS else "range"

@@ -213,7 +213,7 @@ def _price(run: RunData, sweep: Sweep) -> Table:
             continue
         slice_s = float(np.median([np.median(arm.seconds) for arm in arms]))
         head_s = float(np.median([np.median(arm.head_s) for arm in arms]))
-        warmths = [arm.warmth for arm in arms if np.isfinite(arm.warmth)]
+        warmths = [arm.head_rate_ratio for arm in arms if np.isfinite(arm.head_rate_ratio)]
         warmth = float(np.median(warmths)) if warmths else None
         idle = [cores for arm in arms if (cores := arm.idle_cores) is not None]
         cores = float(np.mean(idle)) if idle else None

@@ -12,7 +12,7 @@ from vectrial.analysis.audit import UNBELIEVED
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.model.phase import Role
 from vectrial.report.sections.gate import wrong_stores
-from vectrial.report.sections.provenance import flat
+from vectrial.report.sections.provenance import flat_items
 from vectrial.stats.intervals import LEAST_REPEATS
 from vectrial.stats.turns import LEAST_LOADS
 from vectrial.util import formatting
@@ -54,14 +54,14 @@ def warnings(run: RunData) -> tuple[str, ...]:
     few = _few_repeats(run)
     if few:
         found.append(f"{few}: no interval, so small differences may be chance.")
-    loads = min((point.repeats for point in run.points if _took_turns(run, point)), default=None)
+    loads = min((point.repeats for point in run.points if _has_slices(run, point)), default=None)
     if loads is not None and loads < LEAST_LOADS:
         found.append(
             f"In turns with {formatting.plural(loads, 'load')} of each store: what is decided is "
             f"true of these indexes. Of the stores, {LEAST_LOADS} loads decide it: `--repeats "
             f"{LEAST_LOADS}`."
         )
-    if dict(flat(run.run["environment"])).get("git.dirty"):
+    if dict(flat_items(run.run["environment"])).get("git.dirty"):
         found.append("Measured with uncommitted changes to Vectrial.")
     found += filter(
         None,
@@ -74,7 +74,7 @@ def warnings(run: RunData) -> tuple[str, ...]:
         ),
     )
     found += interference.sentences(run)
-    facts = dict(flat(run.run["environment"]))
+    facts = dict(flat_items(run.run["environment"]))
     if clock_set_s := facts.get("clock_set_s"):
         found.append(
             f"The wall clock was set by {formatting.duration(abs(float(clock_set_s)) * 1e6)} while"
@@ -121,7 +121,7 @@ def _few_repeats(run: RunData) -> str:
     search for an answer decides what is measured next, only the answer can have repeats."""
     least: dict[str, int] = {}
     for point in run.points:
-        if point.role == Role.STEP or _took_turns(run, point):
+        if point.role == Role.STEP or _has_slices(run, point):
             continue
         if point.state == "ok":
             known = least.get(point.experiment, point.repeats)
@@ -136,7 +136,7 @@ def _few_repeats(run: RunData) -> str:
     )
 
 
-def _took_turns(run: RunData, point: Point) -> bool:
+def _has_slices(run: RunData, point: Point) -> bool:
     """True if a point's interval comes from slices, not from repeats."""
     return bool(point.phases) and all(one.phase_id in run.slices for one in point.phases)
 
@@ -213,7 +213,7 @@ def _speedup(first: Point, second: Point) -> float:
 
 
 def _swapping(run: RunData) -> str | None:
-    used = dict(flat(run.run["environment"])).get("memory.swap_used_bytes")
+    used = dict(flat_items(run.run["environment"])).get("memory.swap_used_bytes")
     if not used:
         return None
     return f"The machine had swapped out {formatting.size(used)} when the run began."
@@ -244,7 +244,7 @@ def _busy_machine(run: RunData) -> str | None:
 
 
 def _cores(environment: Mapping[str, Any]) -> int:
-    for path, value in flat(environment):
+    for path, value in flat_items(environment):
         last = path.rpartition(".")[2]
         if last in ("cores", "logical_cores", "cpus", "cpu_count", "logical") and (
             isinstance(value, int) and value > 0

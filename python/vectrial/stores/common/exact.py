@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from vectrial.model.metric import SHORT_SQUARE, Metric, distances, squared_lengths
 
 _UNIT_ROUNDOFF = 2.0**-24
-#: What underflow may take from a product, or all of it where a processor flushes it to zero.
+#: Largest loss of a product by underflow, also on a processor that flushes it to zero.
 _UNDERFLOW = 2.0**-126
 
 

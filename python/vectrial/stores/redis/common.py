@@ -13,7 +13,7 @@ from vectrial.model.schema import Schema
 from vectrial.model.store import Address, LoadTarget
 from vectrial.stores.common.server import ServerStore, wait_until
 
-#: Settings of the server under which a write is as durable as that.
+#: Settings of the server for each durability of writes.
 DURABILITY = {
     Durability.BUFFERED: "appendonly yes, appendfsync everysec",
     Durability.SYNCED: "appendonly yes, appendfsync always",

@@ -28,8 +28,8 @@ from vectrial.model.schema import ARROW_TYPES, FieldType, Schema
 METRICS = {Metric.L2: "L2", Metric.COSINE: "COSINE", Metric.IP: "IP"}
 #: Splits a field into tags; no text that is stored has it, so that a text is one tag.
 _SEPARATOR = "\x1f"
-#: What no tag can have: spaces at an end, which are trimmed, and control characters, which no query
-#: can say; and what says them instead.
+#: Characters that no tag can have (spaces at an end, which are trimmed, and control characters,
+#: which no query can contain), and their replacements.
 _UNSAID = re.compile(r"[%\x00-\x1f\x7f]|^ +| +\Z")
 _SAID = re.compile(r"%([0-9A-F]{2})")
 #: A text or truth value as a tag.

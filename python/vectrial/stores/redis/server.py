@@ -30,7 +30,7 @@ from vectrial.servers.base import (
     ServerError,
 )
 from vectrial.servers.local import HOST, refused_error, write_private
-from vectrial.servers.primary import is_first
+from vectrial.servers.primary import is_first_node
 from vectrial.servers.programs.base import program_override
 from vectrial.servers.programs.wheels import WheelProgram
 
@@ -85,7 +85,7 @@ import redis
 client = redis.Redis(host="{host}", port={redis}, password={password})
 print(client.info("server")["redis_version"])"""
 _ASK_S = 5.0
-#: Of a client: its own limit, 100, would fail the searches of a 101st thread.
+#: Most connections of a client. Its default, 100, would fail the searches of a 101st thread.
 _CONNECTIONS = 2**31 - 1
 #: Names a program that has the query engine without a module.
 _SEARCH_BIN = "VECTRIAL_REDIS_SEARCH_BIN"
@@ -171,7 +171,7 @@ def _ready(recipe: Recipe, needed_command: str, address: Address) -> None:
 
 def _check_role(known: Mapping[str, Any], address: Address) -> None:
     """Check that the first node accepts writes and all others are up to date with it."""
-    if is_first("redis", address, takes_writes=known["role"] == "master"):
+    if is_first_node("redis", address, takes_writes=known["role"] == "master"):
         replicas = [known[f"slave{at}"] for at in range(known["connected_slaves"])]
         there = sum(one["state"] == "online" for one in replicas)
         if there < len(address.nodes) - 1:

@@ -23,8 +23,7 @@ PROGRAM = GoProgram(
     sum="h1:D/cB4Lz8BIhE8s6cMUa4dRhlz356r1LRqDLgr5pKhPA=",
     variable="VECTRIAL_WEAVIATE_BIN",
 )
-#: Rows that one answer may hold: Weaviate's own limit is 10,000, too few to list what a filter
-#: keeps.
+#: Rows that one answer may hold. Weaviate's default, 10,000, is too low for the rows of a filter.
 MAXIMUM_RESULTS = 1_000_000
 #: The variable of its environment that holds the key it accepts.
 _KEY = "AUTHENTICATION_APIKEY_ALLOWED_KEYS"

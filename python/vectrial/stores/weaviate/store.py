@@ -139,7 +139,8 @@ class Weaviate(vt.ServerStore):
         )
         self._collection: Any = client.collections.get(self._name)
         self._ef_search: int | None = None
-        #: Named in searches of a collection that somebody else made, which may have several.
+        #: Name of the vector in searches of a collection that somebody else made, which may have
+        #: several.
         self._target_vector: str | None = None
         return client
 

@@ -36,27 +36,27 @@ class CaseScope(IntEnum):
 
 def each_index(test: T) -> T:
     """Mark a check that depends on the kind of index: it runs on each, under its first metric."""
-    return _within(test, CaseScope.INDEXES)
+    return _with_scope(test, CaseScope.INDEXES)
 
 
 def each_index_of_a_library(test: T) -> T:
     """Mark a check whose outcome depends on the kind of index only in a library, which writes to
     each kind in its own way. In servers the kind makes no difference."""
-    return _within(test, CaseScope.INDEXES_OF_A_LIBRARY)
+    return _with_scope(test, CaseScope.INDEXES_OF_A_LIBRARY)
 
 
 def each_index_and_metric(test: T) -> T:
     """Mark a check whose outcome depends on the kind of index, and separately on the metric. It
     runs on each index under its first metric, and on the first index under each metric; on a
     server, where every step is slow, only on the first index under its first metric."""
-    return _within(test, CaseScope.INDEXES_AND_METRICS)
+    return _with_scope(test, CaseScope.INDEXES_AND_METRICS)
 
 
 def each_metric(test: T) -> T:
     """Mark a check whose outcome depends on the metric: it runs on each index under each metric. On
     a server, where every step is slow, it runs on each index under its first metric, and on the
     first index under each metric."""
-    return _within(test, CaseScope.METRICS)
+    return _with_scope(test, CaseScope.METRICS)
 
 
 def bare_too(test: T) -> T:
@@ -85,12 +85,12 @@ def cases_of(check: Callable[..., Any], store: type[Store], *, every: bool) -> l
     """
     bare = replace(telling_case(store), bare=True)
     marked = store.capabilities.field_types and hasattr(check, "bare_too")
-    also = [bare] if marked and lack_of(check, bare) is None else []
+    also = [bare] if marked and why_not_run(check, bare) is None else []
     return _with_metadata(check, store, every) + also
 
 
 def _with_metadata(check: Callable[..., Any], store: type[Store], every: bool) -> list[Case]:
-    able = [case for case in all_cases(store) if lack_of(check, case) is None]
+    able = [case for case in all_cases(store) if why_not_run(check, case) is None]
     scope = getattr(check, "scope", CaseScope.ONE)
     served = store.server is not None
     if every or (scope is CaseScope.METRICS and not served):
@@ -103,10 +103,10 @@ def _with_metadata(check: Callable[..., Any], store: type[Store], every: bool) -
         return [case for case in able if case.index == first or case in first_metric]
     if scope is CaseScope.INDEXES or (scope is CaseScope.INDEXES_OF_A_LIBRARY and not served):
         return first_metric
-    return [max(first_metric, key=_says)] if first_metric else []
+    return [max(first_metric, key=_telling_key)] if first_metric else []
 
 
-def lack_of(check: Callable[..., Any], case: Case) -> str | None:
+def why_not_run(check: Callable[..., Any], case: Case) -> str | None:
     """The reason why `check` cannot run on `case`; None if it can."""
     for what in getattr(check, "needs", ()):
         if isinstance(what, str):
@@ -132,14 +132,14 @@ def all_cases(store: type[Store]) -> tuple[Case, ...]:
 @cache
 def telling_case(store: type[Store]) -> Case:
     """The most telling case: it has the most filters, and exact answers if any case has."""
-    return max(all_cases(store), key=_says)
+    return max(all_cases(store), key=_telling_key)
 
 
-def _says(case: Case) -> tuple[int, bool]:
+def _telling_key(case: Case) -> tuple[int, bool]:
     return len(case.can.filters), case.kind.exact
 
 
-def _within(test: T, scope: CaseScope) -> T:
+def _with_scope(test: T, scope: CaseScope) -> T:
     marked: Any = test
     marked.scope = scope
     return test

@@ -20,7 +20,7 @@ class Received:
 
 
 @contextmanager
-def counted(address: Address) -> Iterator[tuple[Address, Received]]:
+def count_received(address: Address) -> Iterator[tuple[Address, Received]]:
     """An address that relays to `address` with the same secrets, and the bytes that it received."""
     received = Received()
     with ExitStack() as open_:

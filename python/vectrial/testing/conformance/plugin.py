@@ -25,7 +25,7 @@ from vectrial.model.store import Store
 from vectrial.servers.provide import recipe_of
 from vectrial.stores import registry
 from vectrial.testing.conformance import serving
-from vectrial.testing.conformance.cases import cases_of, lack_of, telling_case
+from vectrial.testing.conformance.cases import cases_of, telling_case, why_not_run
 from vectrial.testing.conformance.world import ROWS, Case, World, folder, load, make_world
 from vectrial.testing.server_programs import must_run
 
@@ -117,7 +117,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             pytest.param(case, id=str(case), marks=[named, *_marks(case)]) for case in cases
         ]
         if not cases and OUTCOMES in os.environ:
-            parameters.append(_skipped(store.name, str(lack_of(check, telling_case(store)))))
+            parameters.append(_skipped(store.name, str(why_not_run(check, telling_case(store)))))
     if check.__name__ == EVERY_STORE_HAS_IT:
         parameters += [_skipped(name, f"{name}: {reason}") for name, reason in absent.items()]
     metafunc.parametrize("case", parameters or [_NO_CASE], scope="session")

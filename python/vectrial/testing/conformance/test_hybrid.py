@@ -34,7 +34,7 @@ from vectrial.testing.conformance.world import (
 
 ROWS, CANDIDATES = 2 * BATCH, 100
 ALPHAS = (0.0, 0.25, 0.5, 0.75, 1.0)
-#: Those at which both rankings count.
+#: Values of α at which both rankings count.
 INNER_ALPHAS = (0.3, 0.6)
 #: Agreement with an exact fusion of the same rankings, of who ranks text by BM25. Less than all:
 #: some servers' own text searches skip rows, and rows whose scores tie have any rank.

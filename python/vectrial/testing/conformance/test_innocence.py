@@ -1,5 +1,5 @@
-"""No store is called wrong that is right: awkward but valid rows pass the gate, or are declared
-beforehand to be more than the store takes."""
+"""Checks that a correct store is not called wrong: awkward but valid rows pass the gate, or the
+store declares that it does not take them."""
 
 from __future__ import annotations
 

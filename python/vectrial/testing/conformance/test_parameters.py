@@ -1,4 +1,4 @@
-"""No parameter without an effect: what a suite asks of an index is what is built and searched."""
+"""Checks that every parameter has an effect: the index is built and searched as the suite asks."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ _BUILD = {
     "m_pq": (2, 12),
 }
 _SEARCH = {"ef_search": (K, 400), "nprobe": (1, 64)}
-#: What goes with each: a graph of many links needs as many candidates, one of few candidates has
-#: as few links.
+#: Parameters set together with each: a graph of many links needs as many candidates, and one of
+#: few candidates has as few links.
 _WITH = {"m": {"ef_construction": 200}, "ef_construction": {"m": 8}}
-#: Goes with all: the least data that are searched by a graph and not scanned.
+#: Parameters set in all cases: the least data that are searched by a graph and not scanned.
 _ALWAYS = {"full_scan_threshold_kb": 10}
-#: Of an index in which a search of little effort misses rows.
+#: Parameters of an index in which a search of little effort misses rows.
 _POOR = {"m": 4, "ef_construction": 8, "nlist": 64}
 #: Difference of recall, and of bytes, that is an effect.
 _RECALL, _BYTES = 0.01, 0.02

@@ -18,7 +18,7 @@ from vectrial.testing.conformance.cases import (
     bare_too,
     needs,
 )
-from vectrial.testing.conformance.counting import Received, counted
+from vectrial.testing.conformance.counting import Received, count_received
 from vectrial.testing.conformance.world import DIM, ROWS, Case, K, World, queries
 
 #: Makes of a case, a store and what to return the function that sends searches.
@@ -48,7 +48,7 @@ def finds_numbers(case: Case) -> str | None:
 @pytest.fixture
 def counting_get(case: Case, loaded: Store) -> Iterator[tuple[Store, Received]]:
     """The loaded collection, opened through a relay that counts bytes."""
-    with counted(serving.server(case.store).address) as (address, received):
+    with count_received(serving.server(case.store).address) as (address, received):
         store = case.store(loaded.location, address)
         with closing(store):
             store.open(case.schema, case.build)

@@ -59,7 +59,7 @@ class Changed:
             more = make_world(self.case.schema, can.nulls, rows=100, first_id=first_id, seed=5)
             for batch in (more.batch(slice(0, 99)), more.batch(slice(99, 100))):
                 self.store.insert(batch)
-            self.world = self.world.plus(more)
+            self.world = self.world.merged_with(more)
 
     def replace(self) -> None:
         if not self.case.can.upsert:
@@ -68,11 +68,11 @@ class Changed:
         self.old_places = self.world.vectors[:60]
         new = make_world(self.case.schema, self.case.can.nulls, rows=80, first_id=90_000, seed=6)
         # The first 60 exist; the last 20 are new.
-        vectors = np.concatenate([_elsewhere(self.old_places), new.vectors[60:]])
+        vectors = np.concatenate([_distant_vectors(self.old_places), new.vectors[60:]])
         new = World(new.schema, np.append(ids, new.ids[60:]), vectors, new.metadata)
         for batch in (new.batch(slice(0, 70)), new.batch(slice(70, 80))):
             self.store.upsert(batch)
-        self.world = self.world.without(ids).plus(new)
+        self.world = self.world.without(ids).merged_with(new)
         self.replaced = new
 
     def delete(self) -> None:
@@ -85,7 +85,7 @@ class Changed:
         self.world = self.world.without(self.gone)
 
 
-def _elsewhere(places: NDArray[np.float32]) -> NDArray[np.float32]:
+def _distant_vectors(places: NDArray[np.float32]) -> NDArray[np.float32]:
     """For each place, the farther of two vectors like the rows; both (n, DIM)."""
     drawn = [queries(seed, len(places)) for seed in (10, 11)]
     first, second = (np.linalg.norm(vectors - places, axis=1) for vectors in drawn)
@@ -212,7 +212,7 @@ def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
     place, vectors = folder(tmp_path, "store"), queries(count=5)
     killed = case.make(place)
     load(killed, case, old)
-    assert not_of(killed, case, vectors, filters, old) == set()
+    assert ids_outside(killed, case, vectors, filters, old) == set()
     killed.close()
     with closing(case.make(place)) as store:
         store.create(case.schema, case.build)
@@ -222,7 +222,7 @@ def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
         store.build()
         store.wait_indexed()
         assert store.count() == 300
-        assert not_of(store, case, vectors, filters, new) == set()
+        assert ids_outside(store, case, vectors, filters, new) == set()
         search, answered = store.searcher(K, case.high_recall), []
         store.drop()
         with suppress(Exception):  # to say that there is no such collection is the best answer
@@ -234,7 +234,7 @@ def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
         again.drop()
 
 
-def not_of(
+def ids_outside(
     store: Store,
     case: Case,
     vectors: NDArray[np.float32],
@@ -285,7 +285,7 @@ def test_what_was_written_is_seen_when_it_has_settled(case: Case, small: Store, 
         K, case.high_recall.model_copy(update=dict(case.kind.strong_consistency_params))
     )
     small.refresh()
-    every = few.plus(more)
+    every = few.merged_with(more)
     hits = [bool(set(search(v)[0].tolist()) & every.accepted(v, 1, None)) for v in more.vectors]
     assert np.mean(hits) >= floor(case)
 
@@ -380,7 +380,7 @@ def _refuses_filters(case: Case, store: Store, schema: Schema, world: World) -> 
             store.find(where, ROWS)
 
 
-def _an_example(operator: str) -> Filter:
+def _example_filter(operator: str) -> Filter:
     return next(where for where in FILTERS.values() if operator in operators(where))
 
 
@@ -401,7 +401,7 @@ def test_what_is_not_declared_is_refused_at_plan_time(case: Case) -> None:
             refuse(store, Schema(DIM, case.metric, (Field("x", missing),)), build)
     for operator in ALL_OPERATORS - case.can.filters:
         with pytest.raises(Unsupported, match="filter"):
-            refuse(store, schema, build, _an_example(operator))
+            refuse(store, schema, build, _example_filter(operator))
     if not case.can.filters:
         with pytest.raises(Unsupported):
             refuse(store, schema, build, Range("number", gt=1))

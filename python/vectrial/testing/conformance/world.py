@@ -191,7 +191,7 @@ class World:
             metadata=self.metadata.take(left) if self.schema.fields else self.metadata,
         )
 
-    def plus(self, other: World) -> World:
+    def merged_with(self, other: World) -> World:
         return replace(
             self,
             ids=np.concatenate([self.ids, other.ids]),

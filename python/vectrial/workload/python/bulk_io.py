@@ -115,7 +115,7 @@ def run_client(client: BulkClient, pipe: Connection) -> TransferResult:
         if isinstance(work, FullScan):
             return scan_repeatedly(store, work, begin)
         rows = library.load(work.dataset)
-        return alternate(store, work, rows, client.opening.schema, begin)
+        return alternate_puts_and_gets(store, work, rows, client.opening.schema, begin)
     finally:
         store.close()
 
@@ -133,7 +133,7 @@ def scan_repeatedly(store: Store, work: FullScan, begin: Callable[[], int]) -> T
     return log.result()
 
 
-def alternate(
+def alternate_puts_and_gets(
     store: Store, work: PutScanLoop, dataset: Dataset, schema: Schema, begin: Callable[[], int]
 ) -> TransferResult:
     """Alternate puts and gets on an empty collection. An exception is an error, and ends the work.

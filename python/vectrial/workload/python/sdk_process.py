@@ -173,12 +173,12 @@ def run_together(
     """
     with processes(shares) as pipes:
         for pipe in pipes:
-            expect(pipe, Ready, lambda: progress(0, 1, connecting))
+            receive(pipe, Ready, lambda: progress(0, 1, connecting))
         # Late enough for every process to hear of it.
         started_ns = perf_counter_ns() + _LEAD_NS
         for pipe in pipes:
             pipe.send(started_ns)
-        return started_ns, [expect(pipe, kind, lambda: report(started_ns)) for pipe in pipes]
+        return started_ns, [receive(pipe, kind, lambda: report(started_ns)) for pipe in pipes]
 
 
 def wait_for_start(pipe: Connection) -> int:
@@ -190,7 +190,7 @@ def wait_for_start(pipe: Connection) -> int:
     return started_ns
 
 
-def expect(pipe: Connection, kind: type[T], report: Callable[[], None]) -> T:
+def receive(pipe: Connection, kind: type[T], report: Callable[[], None]) -> T:
     """The next message of a process, which must be of this type."""
     while not wait([pipe], _POLL_S):
         report()
@@ -231,12 +231,12 @@ def merge_answers(results: Sequence[Done], truth: Truth) -> PhaseAnswers:
     for one in packed:
         logged.extend(one.log)
 
-    def unpacked(records: Iterable[bytes]) -> Recorder:
+    def unpack_recorders(records: Iterable[bytes]) -> Recorder:
         return merge([Recorder(judge), *(Recorder.unpack(one, judge) for one in records)])
 
     return PhaseAnswers(
-        unpacked(one.warmup for one in packed),
-        unpacked(one.first for one in packed),
-        unpacked(one.later for one in packed),
+        unpack_recorders(one.warmup for one in packed),
+        unpack_recorders(one.first for one in packed),
+        unpack_recorders(one.later for one in packed),
         logged,
     )

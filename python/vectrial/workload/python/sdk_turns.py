@@ -16,7 +16,7 @@ from vectrial.workload.answer_log import AnswerLog
 from vectrial.workload.ndcg import Gains
 from vectrial.workload.python.client_pool import ClientPool
 from vectrial.workload.python.pool_turns import PoolTurns
-from vectrial.workload.python.sdk_process import Ready, expect, processes
+from vectrial.workload.python.sdk_process import Ready, processes, receive
 from vectrial.workload.python.sdk_search import ClientShare, split
 from vectrial.workload.turn_load import LoadRemainder, Piece
 
@@ -66,7 +66,7 @@ class SdkTurns:
         with ExitStack() as opened:
             self._pipes = opened.enter_context(processes(shares))
             for pipe in self._pipes:
-                expect(pipe, Ready, lambda: progress(0, 1, f"{whole.name}: warming up"))
+                receive(pipe, Ready, lambda: progress(0, 1, f"{whole.name}: warming up"))
             self._opened = opened.pop_all()
 
     def send(self, length_ns: int) -> Piece:
@@ -74,7 +74,7 @@ class SdkTurns:
         begin_ns = perf_counter_ns() + _LEAD_NS
         for pipe in self._pipes:
             pipe.send((begin_ns, length_ns))
-        parts = [expect(pipe, _PackedPiece, _report_nothing) for pipe in self._pipes]
+        parts = [receive(pipe, _PackedPiece, _report_nothing) for pipe in self._pipes]
         return Piece(
             begin_ns,
             max(one.ended_ns for one in parts),
@@ -94,7 +94,7 @@ class SdkTurns:
             with self._opened:
                 for pipe in self._pipes:
                     pipe.send(None)
-                parts = [_rest_of(pipe) for pipe in self._pipes]
+                parts = [_receive_remainder(pipe) for pipe in self._pipes]
             log = AnswerLog()
             for one in parts:
                 log.extend(one.log)
@@ -113,9 +113,9 @@ def _all_gains(parts: Sequence[PackedRemainder]) -> Gains | None:
     return whole if graded else None
 
 
-def _rest_of(pipe: Connection) -> PackedRemainder:
+def _receive_remainder(pipe: Connection) -> PackedRemainder:
     """The rest of a process, after any pieces that it has already sent."""
-    while isinstance(message := expect(pipe, object, _report_nothing), _PackedPiece):
+    while isinstance(message := receive(pipe, object, _report_nothing), _PackedPiece):
         pass
     assert isinstance(message, PackedRemainder), "the last thing that it sends"
     return message

@@ -30,7 +30,7 @@ def run_threads(
     """
     failures: list[BaseException] = []
 
-    def guarded(client: int) -> None:
+    def run_guarded(client: int) -> None:
         try:
             work(client)
         except threading.BrokenBarrierError:
@@ -40,7 +40,7 @@ def run_threads(
             stop()
 
     threads = [
-        threading.Thread(target=guarded, args=(client,), name=f"client-{client}", daemon=True)
+        threading.Thread(target=run_guarded, args=(client,), name=f"client-{client}", daemon=True)
         for client in range(clients)
     ]
     try:

@@ -1,4 +1,4 @@
-"""Notes on the cells of a reproduction: what is to be known of a figure, a sentence each."""
+"""Notes on the cells of a reproduction, a sentence each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""From runs to cells: each published figure with the one measured here, or why it is missing."""
+"""Cells of a reproduction: each published figure with the one measured here, or why it is
+missing."""
 
 from __future__ import annotations
 
@@ -281,7 +282,7 @@ def _measured_cell(
             *cell_notes.published_notes(figure),
         ),
         point.rows,
-        stand_in(part, measured.dataset),
+        replacement_note(part, measured.dataset),
         "" if point.state == "ok" else own[0],
         spread=spread,
         store=arm.store,
@@ -340,7 +341,7 @@ def _scale_spread(spread: Spread, factor: float) -> Spread:
     )
 
 
-def stand_in(part: Part, dataset: str) -> str:
+def replacement_note(part: Part, dataset: str) -> str:
     """The dataset, if it differs from the report's; empty if it is made in the same way."""
     first = part.sources[0]
     its_own = dataset == first and not part.instead_of

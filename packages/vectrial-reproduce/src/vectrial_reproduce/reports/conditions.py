@@ -10,7 +10,7 @@ from typing import Any
 from vectrial.analysis.run_data import RunData
 from vectrial.stats.intervals import LEAST_REPEATS, RANGE_REPEATS
 from vectrial.util import formatting
-from vectrial_reproduce.reports.collect import ComparedFigure, stand_in
+from vectrial_reproduce.reports.collect import ComparedFigure, replacement_note
 from vectrial_reproduce.reports.matching import MeasuredPart
 from vectrial_reproduce.reports.memory import OPTION, memory_in_words
 from vectrial_reproduce.reports.model import Reproduction, Scalar
@@ -127,7 +127,7 @@ def conditions_of(
     runs = [one.run for one in measured.values()]
     loaded = []
     for name, one in measured.items():
-        part, instead = parts[name], stand_in(parts[name], one.dataset)
+        part, instead = parts[name], replacement_note(parts[name], one.dataset)
         loaded.append(
             LoadedData(
                 part.title, one.dataset, one.rows, part.rows, _queries(one),

@@ -1,4 +1,4 @@
-"""From cells to what a figure shows: the published series and the measured one beside it."""
+"""The data of a figure: each published series, and the measured one beside it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Dot:
     system: the series it belongs to; `published` tells whether it is the report's or this run's.
     at: name of x. x: x as a number; None if it is only a name.
     part: the metric of which it is the share; empty elsewhere. rows: rows that were loaded.
-    here: what was measured, if it is not the system as the report had it.
+    here: the system that was measured, if it differs from the report's.
     """
 
     system: str

@@ -1,4 +1,4 @@
-"""Charts of a reproduction: what was published, hollow, beside what was measured, filled."""
+"""Charts of a reproduction: published series are hollow, measured series filled."""
 
 from __future__ import annotations
 

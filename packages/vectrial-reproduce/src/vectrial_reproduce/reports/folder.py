@@ -1,4 +1,4 @@
-"""The folder of a reproduction: what was asked for, and the runs of its parts."""
+"""The folder of a reproduction: its settings, and the runs of its parts."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def inconsistencies(report: str) -> tuple[tuple[str, ...], ...]:
         _contradictory_rows,
         _differing_values,
         _duplicated_series,
-        _same_digits,
+        _equal_digit_doubts,
         _unsteady_builds,
         _equal_builds,
     ):
@@ -165,7 +165,7 @@ def _are_all_equal(
     )
 
 
-def _same_digits(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
+def _equal_digit_doubts(every: Sequence[PublishedFigure]) -> Iterator[_Doubt]:
     """Doubts about separate values of a store with equal last digits: typed, or derived."""
     of = {
         at: (f.store, f.metric, _decimals(f))

@@ -140,11 +140,12 @@ def _parts(
 def with_drawn_figures(page: Report, folder: Path) -> Report:
     """The page with only those figures that are files in the folder."""
 
-    def there(block: Block) -> bool:
+    def is_drawn(block: Block) -> bool:
         return not isinstance(block, doc.Figure) or (folder / f"{block.name}.svg").is_file()
 
     sections = (
-        replace(section, blocks=tuple(filter(there, section.blocks))) for section in page.sections
+        replace(section, blocks=tuple(filter(is_drawn, section.blocks)))
+        for section in page.sections
     )
     return replace(page, sections=tuple(sections))
 

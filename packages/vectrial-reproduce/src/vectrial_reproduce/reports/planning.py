@@ -1,4 +1,4 @@
-"""From a report and a scale to the suites that measure it."""
+"""The suites that measure a report at a scale."""
 
 from __future__ import annotations
 

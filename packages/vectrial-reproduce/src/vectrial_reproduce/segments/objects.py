@@ -255,7 +255,7 @@ def check(found: Receipt, expected: Receipt) -> None:
         raise ObjectError(f"{expected.key}: corrupt: its SHA-256 is not that of what was put")
 
 
-#: In the library's messages, what a fault is: the first that is found counts.
+#: Words in the library's messages, each with the fault that it means; the first match counts.
 _FAULTS = (
     ("accessdenied", "refused: the credentials are not accepted"),
     ("invalidaccesskeyid", "refused: the credentials are not accepted"),

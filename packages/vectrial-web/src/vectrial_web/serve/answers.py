@@ -46,7 +46,7 @@ class ServedPlace:
     query: str = ""
 
     @property
-    def served(self) -> bool:
+    def is_served(self) -> bool:
         """True, since the pages are served."""
         return True
 

@@ -31,7 +31,7 @@ _TRIES = 10
 #: Paths that are shown without the token.
 _OPEN = ("/login", "/icon.svg")
 
-#: On every answer; a page brings a policy of its own, which names its style and its script.
+#: Headers of every answer. A page has a policy of its own, which names its style and its script.
 HEADERS = {
     "content-security-policy": "default-src 'none'; base-uri 'none'; form-action 'none';"
     " frame-ancestors 'none'",

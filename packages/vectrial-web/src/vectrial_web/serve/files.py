@@ -40,7 +40,7 @@ def figure_file(figure: Figure, kind: str) -> bytes:
 
 def table_file(table: Table, kind: str) -> bytes:
     """A table as 'csv', 'json' (an object per row) or 'parquet'."""
-    header, rows = export.tidy(table)
+    header, rows = export.tidy_table(table)
     if kind == "csv":
         return _csv(header, rows)
     header = [name if header.count(name) == 1 else f"{name} {i}" for i, name in enumerate(header)]

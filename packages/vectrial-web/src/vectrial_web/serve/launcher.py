@@ -41,8 +41,8 @@ class StartedProcess(BaseModel):
     """A process that a page started.
 
     pid, created: id and start of the process; created: seconds since 1970, which tells it from a
-        later process with the same pid. root: the folder served. log: its output. says: what it
-        does.
+        later process with the same pid. root: the folder served. log: its output. says: a sentence
+        on what it does.
     """
 
     model_config = ConfigDict(frozen=True)

@@ -156,7 +156,7 @@ class Runs:
         name = folder.relative_to(self.root).as_posix()
         run_id, changed = _id(self.root, folder), max((f[0] for f in files), default=0) / 1e9
         status = read_status(folder)
-        if status is not None and under_way(status):
+        if status is not None and is_under_way(status):
             return ListedRun(run_id, folder, name, "running", status=status, changed=status.began)
         known = self._known.get(name)
         if known is None or known.files != files:
@@ -250,7 +250,7 @@ def summary_of(folder: Path) -> Summary:
         )
 
 
-def under_way(status: Status) -> bool:
+def is_under_way(status: Status) -> bool:
     """True if the process that wrote this status still runs."""
     if status.ended:
         return False

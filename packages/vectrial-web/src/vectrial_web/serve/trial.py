@@ -1,4 +1,4 @@
-"""One trial as a document: what was asked, what came of it, and what the machine did meanwhile."""
+"""One trial as a document: its parameters, its outcome, and the machine's activity meanwhile."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def tone_of(status: str) -> Tone:
 
 
 def _parameters(reader: RunReader, trial: Mapping[str, Any]) -> Table:
-    server = reader.parsed(trial.get("server") or "{}", dict)
+    server = reader.parse_value(trial.get("server") or "{}", dict)
     dataset = f"{trial['dataset']}, {formatting.rows(trial['rows'])}, {trial['dim']} dimensions"
     facts = [
         ("store", " ".join(filter(None, (trial["store"], trial["store_version"])))),
@@ -97,7 +97,7 @@ def _parameters(reader: RunReader, trial: Mapping[str, Any]) -> Table:
         ("metric", trial["metric_space"]),
         ("experiment", trial["experiment"]),
         ("index", f"{trial['index_kind']}: {formatting.params(parse_json(trial['index_params']))}"),
-        ("point", formatting.params(reader.parsed(trial["params"], dict))),
+        ("point", formatting.params(reader.parse_value(trial["params"], dict))),
         ("seed", trial["seed"]),
         ("environment", trial["environment_name"] or "Vectrial's own"),
         *((f"server {name}", _value_text(value)) for name, value in server.items()),
@@ -141,7 +141,7 @@ def _phases(reader: RunReader, trial_id: int) -> Section | None:
         tuple(
             Row.of(
                 row["phase"],
-                formatting.params(reader.parsed(row["params"], dict)),
+                formatting.params(reader.parse_value(row["params"], dict)),
                 plain_cell(row["started_s"], formatting.seconds(row["started_s"])),
                 plain_cell(row["duration_s"], formatting.seconds(row["duration_s"])),
                 plain_cell(row["phase_valid"], "yes" if row["phase_valid"] else "no",
@@ -251,8 +251,11 @@ def _latency_section(reader: RunReader, trial_id: int) -> Section | None:
         (
             row["phase"], row["operation"], row["second"],
             row["count"], row["errors"],
-            *(optional(row[key], formatting.duration) for key in ("p50_us", "p99_us", "max_us")),
-            optional(row["recall"], formatting.recall),
+            *(
+                optional_cell(row[key], formatting.duration)
+                for key in ("p50_us", "p99_us", "max_us")
+            ),
+            optional_cell(row["recall"], formatting.recall),
         )
         for row in rows
     )  # fmt: skip
@@ -263,7 +266,7 @@ def _latency_section(reader: RunReader, trial_id: int) -> Section | None:
 def _line_title(reader: RunReader, row: Mapping[str, Any]) -> str:
     """The phase, operation and rate of a row."""
     names = dict.fromkeys((row["phase"], row["operation"]))
-    rate = reader.parsed(row["params"], dict).get("rate")
+    rate = reader.parse_value(row["params"], dict).get("rate")
     at = f" at {formatting.number(float(rate))}/s" if isinstance(rate, int | float) else ""
     return ", ".join(names) + at
 
@@ -273,7 +276,7 @@ def finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else value
 
 
-def optional(value: float | None, show: Callable[[float], str]) -> Cell:
+def optional_cell(value: float | None, show: Callable[[float], str]) -> Cell:
     """A cell for a value that may be unknown."""
     return (
         Cell(formatting.NOTHING, tone="absent") if value is None else plain_cell(value, show(value))
@@ -312,7 +315,8 @@ def _telemetry(reader: RunReader, trial_id: int) -> Section | None:
     keys = [key for key in rows[0] if key not in ("process", "phase_id")]
     heads = columns(process="Process", **{key: (key, "") for key in keys})
     made = (
-        (row["process"], *(optional(row[key], formatting.number) for key in keys)) for row in rows
+        (row["process"], *(optional_cell(row[key], formatting.number) for key in keys))
+        for row in rows
     )
     table = table_of("trial-telemetry", "Every sample", heads, made, folded=True)
     lead = "What the measured processes used while the trial ran."

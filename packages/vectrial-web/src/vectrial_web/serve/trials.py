@@ -12,7 +12,7 @@ from vectrial.experiments.registry import all_metrics
 from vectrial.results.foreign import foreign_value_errors
 from vectrial.results.reader import RunReader
 from vectrial.util import formatting
-from vectrial_web.serve.trial import finite, optional, tone_of
+from vectrial_web.serve.trial import finite, optional_cell, tone_of
 
 #: Sentence on how a figure was computed from the values that are shown.
 _MADE = (
@@ -81,7 +81,7 @@ def values_report(
             _trial(row),
             row["repeat"],
             Cell(shown, value, note=row["reason"] or ""),
-            *((optional(row["recall"], formatting.recall),) if recalls else ()),
+            *((optional_cell(row["recall"], formatting.recall),) if recalls else ()),
             Cell(state, state, tone=tone_of(state)),
             row["store"],
             f"{row['experiment']}, {row['phase']}",
@@ -100,7 +100,7 @@ def _trial(row: Mapping[str, Any]) -> Cell:
 
 def _params(reader: RunReader, row: Mapping[str, Any], *keys: str, **more: Any) -> Cell:
     for key in keys:
-        more |= reader.parsed(row[key], dict)
+        more |= reader.parse_value(row[key], dict)
     return plain_cell(formatting.params(more))
 
 
@@ -153,7 +153,7 @@ def trials_report(
             row["repeat"],
             Cell(row["status"], row["status"], note=row["reason"] or "",
                  tone=tone_of(row["status"])),
-            optional(row["duration_s"], formatting.seconds),
+            optional_cell(row["duration_s"], formatting.seconds),
         )
         for row in left
     )  # fmt: skip

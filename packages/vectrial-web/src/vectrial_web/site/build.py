@@ -191,7 +191,7 @@ def processors() -> int:
 
 def write_site(site: pages.Site, root: Path, options: SiteOptions) -> None:
     """Write the pages of many runs below the root."""
-    report, cards = pages.front(site)
+    report, cards = pages.front_page(site)
     _write(site, root, options, places.HOME, report, "index.html.j2", cards=cards)
     for question in QUESTIONS:
         page = places.question_page(question.name)

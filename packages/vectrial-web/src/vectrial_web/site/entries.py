@@ -181,7 +181,7 @@ class _Reader:
         return replace(entry, values=values, base=base_values, share=share)
 
     def _best_point(self, question: Question, points: Sequence[Point]) -> Point | None:
-        able = [p for p in points if p.ranked and _within(question, p)]
+        able = [p for p in points if p.ranked and _meets_bounds(question, p)]
         metric = all_metrics()[question.metric]
         sign = 1 if metric.better == "higher" else -1
         return max(able, key=lambda p: sign * (p.value(metric.name) or 0.0), default=None)
@@ -322,7 +322,7 @@ class _Reader:
             terms = (*like.terms, ("prices", str(one.prices)))
             like = replace(like, conditions=f"{like.conditions}. {prices}", terms=terms)
             rates = self._values(point, one.basis.metric)
-            values = {r: v for r, q in rates.items() if (v := one.million_at(q)) is not None}
+            values = {r: v for r, q in rates.items() if (v := one.price_of_million(q)) is not None}
             cells = (
                 *(self._metric_cell(point, name) for name, _ in question.shown),
                 *self._price_cells(one),
@@ -377,7 +377,7 @@ def price_columns() -> tuple[tuple[str, str, str], ...]:
     return _PRICES
 
 
-def _within(question: Question, point: Point) -> bool:
+def _meets_bounds(question: Question, point: Point) -> bool:
     def value(name: str) -> float:
         found = point.value(name)
         return float("nan") if found is None else found

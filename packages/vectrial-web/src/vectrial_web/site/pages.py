@@ -84,7 +84,7 @@ class Card:
     why: str
 
 
-def front(site: Site) -> tuple[Report, list[Card]]:
+def front_page(site: Site) -> tuple[Report, list[Card]]:
     """The front page, and its questions."""
     read = [one for one in site.results if one.facts is not None]
     newest = tables.sort_by_date(read)[:_NEWEST]

@@ -54,7 +54,7 @@ class SitePlace:
     base_url: str = ""
 
     @property
-    def served(self) -> bool:
+    def is_served(self) -> bool:
         """False, since any web server, or none, can show the page."""
         return False
 

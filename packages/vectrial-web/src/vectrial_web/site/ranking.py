@@ -70,7 +70,7 @@ def rankings(question: Question, entries: Iterable[StoreEntry]) -> list[TermRank
     for entry in entries:
         if entry.question == question.name:
             grouped[entry.like].append(entry)
-    found = [_ranking(question, like, newest(own)) for like, own in grouped.items()]
+    found = [_ranking(question, like, newest_entries(own)) for like, own in grouped.items()]
     found.sort(key=lambda one: (-one.ranked, -len(one.places), one.like.title))
     return _with_distinct_titles(found)
 
@@ -91,18 +91,18 @@ def _with_distinct_titles(found: Sequence[TermRanking]) -> list[TermRanking]:
     return [replace(one, like=replace(one.like, title=title(one))) for one in found]
 
 
-def newest(entries: Iterable[StoreEntry]) -> list[StoreEntry]:
+def newest_entries(entries: Iterable[StoreEntry]) -> list[StoreEntry]:
     """The newest run's entry of each series."""
     last: dict[tuple[object, ...], StoreEntry] = {}
     for entry in entries:
         key = entry.series, tuple(cell.text for cell in entry.cells[: _column_term_count(entry)])
         other = last.get(key)
-        if other is None or _newness(other) < _newness(entry):
+        if other is None or _recency_key(other) < _recency_key(entry):
             last[key] = entry
     return list(last.values())
 
 
-def _newness(entry: StoreEntry) -> tuple[bool, float, str]:
+def _recency_key(entry: StoreEntry) -> tuple[bool, float, str]:
     return not entry.why, entry.run.started_s, entry.run.id
 
 

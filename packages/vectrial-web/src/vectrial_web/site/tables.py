@@ -79,12 +79,12 @@ def ranking_table(ranking: TermRanking, name: str = "") -> Table:
             " looks like one of a store."
         )
     return Table(
-        name or f"{question.name}-{slug(ranking.like.title)}-{_mark(ranking)}",
+        name or f"{question.name}-{slug(ranking.like.title)}-{_sheet_mark(ranking)}",
         ranking.like.title, heads, rows, tuple(notes),
     )  # fmt: skip
 
 
-def _mark(ranking: TermRanking) -> str:
+def _sheet_mark(ranking: TermRanking) -> str:
     """A few letters that distinguish sheets with the same title."""
     return slug("|".join(f"{k}={v}" for k, v in ranking.like.terms)).rpartition("-")[2]
 
@@ -111,7 +111,7 @@ def _place_row(question: Question, place: RankedEntry) -> Row:
     if is_ranked(question):
         head = (store, _rank(place))
     else:
-        tail = (_promise(entry) if question.among else _verdict(place),)
+        tail = (_promise_cell(entry) if question.among else _verdict_cell(place),)
     return Row(
         (
             *head,
@@ -130,7 +130,7 @@ def is_ranked(question: Question) -> bool:
     return question.against is None and not question.among
 
 
-def _promise(entry: StoreEntry) -> Cell:
+def _promise_cell(entry: StoreEntry) -> Cell:
     """Cell that shows whether a promise was kept."""
     broken, outages = entry.share or (0, 0)
     if entry.why:
@@ -150,7 +150,7 @@ def _rank(place: RankedEntry) -> Cell:
     return Cell(f"{place.rank} =", place.rank, f"undecided or level with {len(place.level)}")
 
 
-def _verdict(place: RankedEntry) -> Cell:
+def _verdict_cell(place: RankedEntry) -> Cell:
     if place.verdict is None:
         note = place.entry.why or "there is no baseline with enough repeats"
         return Cell("not judged", "not judged", note=f"Not judged: {note}", tone="absent")

@@ -129,7 +129,7 @@ class _TrafficMeter:
     def add(self, phase: Phase) -> None:
         """Add the traffic since the previous phase to a phase that was already yielded."""
         now = self._now()
-        moved = now.since(self._before)
+        moved = now.traffic_since(self._before)
         self._before = now
         phase.metrics |= {
             "objects_written_bytes": moved.received_bytes,

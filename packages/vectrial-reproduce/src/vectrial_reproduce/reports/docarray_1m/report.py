@@ -21,7 +21,7 @@ from vectrial_reproduce.reports.model import (
 )
 
 _SAME: dict[str, Scalar | list[Scalar]] = {"m": 16, "ef_construction": 100}
-#: Where DocArray read every document and chose among them: all but its own stores, which find so.
+#: Stores whose conditions DocArray evaluated in the client, on every document.
 _SCANNED = (
     "annlite", "qdrant", "qdrant-edge", "weaviate", "elasticsearch",
     "docarray-annlite", "docarray-qdrant", "docarray-weaviate", "docarray-elasticsearch",

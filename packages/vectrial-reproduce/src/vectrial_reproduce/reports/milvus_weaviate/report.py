@@ -34,7 +34,7 @@ _ARMS_FILTERED = tuple(
     replace(arm, of_filtered=dict.fromkeys(("qps", "latency_mean", "recall"), told))
     for arm, told in zip(_ARMS, (_MISSES, _FEW_KEPT), strict=True)
 )
-#: On H&M the report's code left Weaviate its defaults, too.
+#: Arms on H&M, where the report's code kept the defaults of Weaviate, too.
 _ARMS_HNM = (_ARMS[0], replace(_ARMS[1], faithful={}))
 _ARMS_HNM_FILTERED = (_ARMS_FILTERED[0], replace(_ARMS_FILTERED[1], faithful={}))
 #: "Distributed" of the report: two shards without replicas, on one machine as well.

@@ -53,7 +53,7 @@ def revision() -> str | None:
 
 def changes() -> list[str]:
     """Tracked files with uncommitted changes, among those that measure."""
-    output = _git("diff", "HEAD", "--name-only", "--", *map(_top, _MEASURES))
+    output = _git("diff", "HEAD", "--name-only", "--", *map(_path_from_root, _MEASURES))
     return (output or "").splitlines()
 
 
@@ -84,11 +84,11 @@ def _suites(result: CommittedResult) -> list[str]:
 def _commits(since: str | None, paths: tuple[str, ...]) -> frozenset[str] | None:
     if since is None:
         return None
-    output = _git("rev-list", f"{since}..HEAD", "--", *map(_top, paths))
+    output = _git("rev-list", f"{since}..HEAD", "--", *map(_path_from_root, paths))
     return None if output is None else frozenset(output.split())
 
 
-def _top(path: str) -> str:
+def _path_from_root(path: str) -> str:
     """A path in the form that git takes, from the checkout's root."""
     return path if path.startswith(":") else f":(top){path}"
 

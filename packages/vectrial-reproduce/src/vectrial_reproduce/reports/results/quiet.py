@@ -13,9 +13,9 @@ from vectrial.analysis.interference import OTHER_CORES_SHARE, STEAL_SHARE
 from vectrial.telemetry.machine import machine_now
 from vectrial.util import formatting
 
-#: Seconds that are looked at, and between two words about what is busy.
+#: Seconds of one observation, and seconds between two messages about busy processes.
 LOOK_S, SAY_S = 5.0, 60.0
-#: So many processes are named, those of less than this share of a core not at all.
+#: Most processes that are named, and the least share of a core of a process that is.
 _NAMED, _LEAST_CORES = 3, 0.02
 
 
