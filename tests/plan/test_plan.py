@@ -139,7 +139,7 @@ def test_one_slow_job_does_not_decide_the_time_left_and_many_do() -> None:
     pace, at_s = Pace(6000.0), 0.0
     left = []
     for _ in range(300):
-        left.append(pace.begins(20.0, at_s))
+        left.append(pace.record_begin(20.0, at_s))
         at_s += 60.0
     assert left[0] == 6000
     assert 6000 < left[1] < 9000

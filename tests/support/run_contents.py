@@ -128,10 +128,10 @@ class _WriterAtOnce(RunWriter):
     def _insert(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         self._rows[table] += rows
 
-    def _next(self, table: str, column: str) -> int:
+    def _next_id(self, table: str, column: str) -> int:
         return len(self._rows[table]) + 1
 
-    def _forget(self, key: str) -> None:
+    def _delete_trial(self, key: str) -> None:
         pass
 
 
