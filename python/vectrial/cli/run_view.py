@@ -41,18 +41,18 @@ def make_view(
     plan: Plan,
     console: Console,
     before: int = 0,
-    within: RunTimeLimit | None = None,
+    time_limit: RunTimeLimit | None = None,
     *,
     known_lines: set[str] | None = None,
 ) -> PlainView:
     """The live view if stderr is a terminal, otherwise plain lines.
 
-    before: number of trials that an earlier process has measured. within: the time of the run.
+    before: number of trials that an earlier process has measured. time_limit: the time of the run.
         known_lines: notes that were already printed and are not repeated; with it, jobs and trials
         have no lines.
     """
     kind = LiveView if console.is_terminal else PlainView
-    return kind(plan, console, before, within, known_lines=known_lines)
+    return kind(plan, console, before, time_limit, known_lines=known_lines)
 
 
 @dataclass(eq=False)
@@ -62,7 +62,7 @@ class PlainView:
     plan: Plan
     console: Console
     before: int = 0
-    within: RunTimeLimit | None = None
+    time_limit: RunTimeLimit | None = None
     known_lines: set[str] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -104,9 +104,9 @@ class PlainView:
     def _remaining_s(self, job: Job) -> float | None:
         """Remaining seconds of the run when a job begins; None if not known."""
         seconds = self._pace.record_begin(job.estimate_s, time.monotonic())
-        if seconds is None or self.within is None:
+        if seconds is None or self.time_limit is None:
             return seconds
-        return min(seconds, self.within.remaining_s)
+        return min(seconds, self.time_limit.remaining_s)
 
     def started(self, trial: PlannedTrial) -> None:
         self._shown = None

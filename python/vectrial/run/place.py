@@ -52,17 +52,17 @@ def place(name: str, folder: Path | None = None) -> Iterator[Place]:
 
 
 @contextmanager
-def scanner_at(on: str, dataset: Dataset, note: LineProgress) -> Iterator[Scanner]:
+def scanner_at(place_name: str, dataset: Dataset, note: LineProgress) -> Iterator[Scanner]:
     """A scanner that finds exact neighbours among a dataset's rows at the place with this name.
 
     Raises:
         UserError: see `place`.
     """
-    if on == HERE:
+    if place_name == HERE:
         yield scan_here
         return
     from vectrial.run.on_ray.cluster import address_of
     from vectrial.run.on_ray.truth import cluster_scanner
 
-    with cluster_scanner(address_of(on), dataset, note) as scanner:
+    with cluster_scanner(address_of(place_name), dataset, note) as scanner:
         yield scanner
