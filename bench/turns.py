@@ -187,7 +187,8 @@ def width(given: argparse.Namespace, bench: harness.Bench) -> None:
                 took_s = measured(turned, suite_of(given, pair, "turns", given.repeats))
                 repeats = alternating(other, given, pair, took_s)
                 both = [
-                    verdicts(load(one, own=True), pair, ("qps", "p99")) for one in (turned, other)
+                    verdicts(load(one, is_own_run=True), pair, ("qps", "p99"))
+                    for one in (turned, other)
                 ]
             for metric in both[0].keys() & both[1].keys():
                 for claim, ours in claims(both[0][metric]).items():
@@ -218,7 +219,7 @@ def decided(
         with TemporaryDirectory() as place:
             folder = Path(place) / "turns"
             took.append(measured(folder, suite_of(given, pair, "turns", given.repeats)))
-            for metric, verdict in verdicts(load(folder, own=True), pair, metrics).items():
+            for metric, verdict in verdicts(load(folder, is_own_run=True), pair, metrics).items():
                 slower = {"worse": "slower", "better": "faster"}
                 turned = {"worse": "faster", "better": "slower"}
                 kind = (slower if nth % 2 == 0 else turned).get(verdict.kind, str(verdict.kind))
@@ -253,7 +254,7 @@ def price(given: argparse.Namespace, bench: harness.Bench) -> None:
             with TemporaryDirectory() as place:
                 folder = Path(place) / order
                 measured(folder, suite_of(given, given.stores, order, 1))
-                for sweep in sweeps(load(folder, own=True)):
+                for sweep in sweeps(load(folder, is_own_run=True)):
                     for point in sweep.points:
                         if point.params.get("ef_search") != given.ef[0]:
                             continue

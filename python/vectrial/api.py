@@ -57,7 +57,10 @@ def run_suite(
         file = builtin.suite_file(Path(suite))
         where, text = str(file), suite_text(file)
         model = parse_suite(text, where)
-    plan, settings = plan_of(model, where), MeasureSettings(allow_exposed=allow_exposed, on=on)
+    plan, settings = (
+        plan_of(model, where),
+        MeasureSettings(allow_exposed=allow_exposed, place_name=on),
+    )
     check(plan, settings, progress)
     folder = new_folder(None if out is None else Path(out), model)
     measure(plan, model, text, folder, lambda _: LineView(progress), settings)

@@ -88,7 +88,7 @@ def test_what_one_thread_waited_for_a_processor_is_left_out(tmp_path: Path) -> N
         found = paired(run, "qps").indexes
         assert found.low < 1.3 < found.high
         assert (found.high / found.low < 1.03) is serial
-    text = markdown.render(build(load(tmp_path / "1.0", own=True)))
+    text = markdown.render(build(load(tmp_path / "1.0", is_own_run=True)))
     assert "waited while other programs had the processors" in text
     unknown = read(turned(rates), tmp_path / "unknown")
     assert not any(arm.serial for arm in unknown.slices.values())

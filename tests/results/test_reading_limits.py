@@ -66,7 +66,7 @@ def test_a_run_of_this_process_has_the_same_limits_but_that_of_time(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SECONDS, "1e-9")
-    with RunReader(folder, own=True) as reader:
+    with RunReader(folder, is_own_run=True) as reader:
         assert reader.rows("select 'a\x1bb' as name") == [{"name": f"a{INSTEAD}b"}]
         with pytest.raises(UserError, match="more than a report can be made of"):
             reader.query("select * from range(100_000_000_000)")

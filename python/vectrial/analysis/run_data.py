@@ -274,16 +274,20 @@ def _load_times(reader: RunReader, text: str | None) -> Mapping[str, float]:
     return {str(name): float(value) for name, value in found.items()}
 
 
-def load(run: Path, *, own: bool = False) -> RunData:
+def load(run: Path, *, is_own_run: bool = False) -> RunData:
     """Read a whole run from its folder, or from its bundle, which is checked.
 
-    own: this process has begun it.
+    is_own_run: this process has begun it.
 
     Raises:
         UserError: there is no run, it is being written, or it is newer than this Vectrial.
         DataError: a bundle's seal is broken.
     """
-    with foreign_value_errors(run), run_folder(run) as folder, RunReader(folder, own=own) as reader:
+    with (
+        foreign_value_errors(run),
+        run_folder(run) as folder,
+        RunReader(folder, is_own_run=is_own_run) as reader,
+    ):
         found = data_of(reader)
         return replace(found, folder=run.resolve()) if run.is_file() else found
 

@@ -196,7 +196,7 @@ def run(
 
     def measured(part: Plan, of: SuiteSource, keys: frozenset[str] = disturbed) -> Outcome:
         said = unsaid.pop() if unsaid else None
-        settings = MeasureSettings(of.same, allow_exposed, on, keys, said)
+        settings = MeasureSettings(of.fingerprints, allow_exposed, on, keys, said)
         return measure(part, of.suite, of.text, folder, console, settings, again=again)
 
     if until:
@@ -205,12 +205,12 @@ def run(
         outcome = measured(plan, source)
     interrupts.set_hint(f"interrupted; the run is complete: vectrial report {folder}")
     try:
-        loaded = _load(folder, own=resume is None)
+        loaded = _load(folder, is_own_run=resume is None)
         if remeasure and not remeasure_disturbed and outcome.measured:
             part, keys = plan_to_remeasure(plan, loaded, console)
             if keys:
                 measured(part, source, keys)
-                loaded = _load(folder, own=resume is None)
+                loaded = _load(folder, is_own_run=resume is None)
         _print_summary(loaded, report, console)
         if bundle is not None and outcome.counts.get("ok"):
             _compare(bundle, folder, console, form)
@@ -301,7 +301,7 @@ def measure(
         finished = writer.finished_keys() - settings.disturbed
         before = len(finished & {trial.row.key for trial in plan.trials})
         shown = make_view(
-            plan, console, before, settings.within, known_lines=known_lines, slowdown=slowdown()
+            plan, console, before, settings.time_limit, known_lines=known_lines, slowdown=slowdown()
         )
         return StatusFileView(plan, shown, writer.folder, before)
 
@@ -343,11 +343,11 @@ def measurer(
     return measure_plan
 
 
-def _load(folder: Path, *, own: bool) -> RunData:
-    """Load a run. own: this process has begun it."""
+def _load(folder: Path, *, is_own_run: bool) -> RunData:
+    """Load a run. is_own_run: this process has begun it."""
     from vectrial.analysis.run_data import load  # takes a while, and measuring does not need it
 
-    return load(folder, own=own)
+    return load(folder, is_own_run=is_own_run)
 
 
 def _print_summary(loaded: RunData, report: bool, console: Console) -> None:

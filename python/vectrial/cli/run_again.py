@@ -103,7 +103,7 @@ def measure_until_decided(
         one = source.restricted((), repeats)
         outcome = measure(plan_of(one.suite, one.where), one)
         spent_s = time.monotonic() - began
-        found = standings(load(folder, own=True), THRESHOLD, repeats)
+        found = standings(load(folder, is_own_run=True), THRESHOLD, repeats)
         for standing in found:
             say(console, f"{standing.sweep.facet.title}: {standing.sentence}")
         if not found or not outcome.measured:

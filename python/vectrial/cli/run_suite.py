@@ -41,14 +41,14 @@ from vectrial.util.suggest import suggestion
 class SuiteSource:
     """A suite and its origin.
 
-    text: text of its file. where: the file, for messages. same: fingerprints that its datasets must
-        have. seal: seal of its bundle, if it comes from a bundle.
+    text: text of its file. where: the file, for messages. fingerprints: those of its datasets,
+        which must match. seal: seal of its bundle, if it comes from a bundle.
     """
 
     suite: Suite
     text: str
     where: str
-    same: Fingerprints = field(default_factory=dict)
+    fingerprints: Fingerprints = field(default_factory=dict)
     seal: str = ""
 
     def restricted(self, stores: Sequence[str], repeats: int | None) -> SuiteSource:

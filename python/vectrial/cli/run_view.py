@@ -41,19 +41,19 @@ def make_view(
     plan: Plan,
     console: Console,
     before: int = 0,
-    within: RunTimeLimit | None = None,
+    time_limit: RunTimeLimit | None = None,
     *,
     known_lines: set[str] | None = None,
     slowdown: float = 1.0,
 ) -> PlainView:
     """The live view if stderr is a terminal, otherwise plain lines.
 
-    before: number of trials that an earlier process has measured. within: the time of the run.
+    before: number of trials that an earlier process has measured. time_limit: the time of the run.
         known_lines: notes that were already printed and are not repeated; with it, jobs and trials
         have no lines. slowdown: how many times as long work takes on the machine as it is.
     """
     kind = LiveView if console.is_terminal else PlainView
-    return kind(plan, console, before, within, known_lines=known_lines, slowdown=slowdown)
+    return kind(plan, console, before, time_limit, known_lines=known_lines, slowdown=slowdown)
 
 
 @dataclass(eq=False)
@@ -63,7 +63,7 @@ class PlainView:
     plan: Plan
     console: Console
     before: int = 0
-    within: RunTimeLimit | None = None
+    time_limit: RunTimeLimit | None = None
     known_lines: set[str] | None = field(default=None, kw_only=True)
     slowdown: float = field(default=1.0, kw_only=True)
 
@@ -106,7 +106,7 @@ class PlainView:
     def _remaining_s(self, job: Job) -> float:
         """Remaining seconds of the run when a job begins."""
         seconds = self._pace.record_begin(job.estimate_s, time.monotonic())
-        return seconds if self.within is None else min(seconds, self.within.remaining_s)
+        return seconds if self.time_limit is None else min(seconds, self.time_limit.remaining_s)
 
     def started(self, trial: PlannedTrial) -> None:
         self._shown = None

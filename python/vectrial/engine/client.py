@@ -196,7 +196,7 @@ def arrivals(
 
 
 def drive(
-    to: LoadTarget,
+    target: LoadTarget,
     requests: Sequence[Requests],
     sources: Sequence[LoadSource],
     *,
@@ -210,14 +210,14 @@ def drive(
     raises stop it: the run is cancelled, and the exception propagates.
 
     Args:
-        to, requests, sources: from `target`, `Requests` and `closed` or `arrivals`.
+        target, requests, sources: from `target`, `Requests` and `closed` or `arrivals`.
         share: this machine's part, if several machines send the load together.
         settings: see `LoadSettings`.
 
     Raises:
         UserError: a plan or options that do not fit together.
     """
-    run = _Run(to, requests, sources, share, settings)
+    run = _Run(target, requests, sources, share, settings)
     if share.start is not None:
         run.control.hold()
     run.start()
@@ -305,12 +305,12 @@ class Session:
 
     def __init__(
         self,
-        to: LoadTarget,
+        target: LoadTarget,
         requests: Requests,
         source: LoadSource,
         **settings: Unpack[LoadSettings],
     ) -> None:
-        self._run = _Run(to, [requests], [source], ALONE, {**settings, "duration_s": 1.0})
+        self._run = _Run(target, [requests], [source], ALONE, {**settings, "duration_s": 1.0})
         self._run.control.in_turns()
 
     def __enter__(self) -> Session:

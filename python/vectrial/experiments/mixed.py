@@ -353,9 +353,9 @@ class _Script:
     written: dict[int, Version]
     rows: dict[int, int]
 
-    def batch(self, context: Context, at: int) -> pa.RecordBatch:
+    def batch(self, context: Context, position: int) -> pa.RecordBatch:
         """A batch with the row that is written at a position of the script."""
-        version = self.written[at]
+        version = self.written[position]
         row = self.rows[version.id]
         metadata = context.dataset.metadata
         return make_batch(
@@ -365,9 +365,9 @@ class _Script:
             None if metadata is None else metadata.slice(row, 1),
         )
 
-    def cut(self, at: int) -> None:
+    def cut(self, position: int) -> None:
         """Drop the operations from this position on, which were not done."""
-        del self.kinds[at:], self.subjects[at:]
+        del self.kinds[position:], self.subjects[position:]
 
 
 def _draw_script(experiment: Mixed, context: Context) -> _Script:

@@ -203,14 +203,14 @@ class GateResults:
                 self(name, None, f"raised {type(error).__name__}: {error}", raised=True)
 
 
-def first_difference(subject: Subject, at: Ids, table: pa.Table) -> str | None:
-    """The first difference between the rows at positions `at` and the rows read, or None."""
+def first_difference(subject: Subject, positions: Ids, table: pa.Table) -> str | None:
+    """The first difference between the rows at `positions` and the rows read, or None."""
     rows = subject.rows
-    position = {int(rows.ids[i]): int(i) for i in at}
+    position = {int(rows.ids[i]): int(i) for i in positions}
     got = ids_of(table)
-    if len(got) != len(at) or set(got.tolist()) != set(position):
+    if len(got) != len(positions) or set(got.tolist()) != set(position):
         missing = sorted(set(position) - set(got.tolist()))
-        return f"asked for {len(at)} ids, {len(got)} rows came back; missing: {missing[:5]}"
+        return f"asked for {len(positions)} ids, {len(got)} rows came back; missing: {missing[:5]}"
     vectors = vectors_of(table)
     for i, id_ in enumerate(got.tolist()):
         if not is_same_vector(

@@ -90,13 +90,13 @@ def _metadata(
     return pa.table({f.name: values[f.name] for f in fields})
 
 
-def _batch(schema: Schema, rows: ExpectedRows, at: Ids) -> pa.RecordBatch:
+def _batch(schema: Schema, rows: ExpectedRows, positions: Ids) -> pa.RecordBatch:
     columns = {
-        f.name: pa.concat_arrays(rows.metadata.column(f.name).take(at).chunks)
+        f.name: pa.concat_arrays(rows.metadata.column(f.name).take(positions).chunks)
         for f in schema.fields
         if rows.metadata is not None
     }
-    return batch_of(schema, rows.ids[at], rows.vectors[at], columns)
+    return batch_of(schema, rows.ids[positions], rows.vectors[positions], columns)
 
 
 def check_metric_and_floor(small: Subject, report: GateResults) -> None:
@@ -171,12 +171,14 @@ def check_updates(small: Subject, report: GateResults, rng: np.random.Generator)
     report("updated_rows_found", fault is None, fault or found)
 
 
-def _count_due_and_lost(subject: Subject, at: Ids) -> tuple[int, list[int]]:
-    """For the rows at positions `at`: the number that are nearest to their own vectors (under inner
-    product not all are), and the ids of those among them that a search misses."""
+def _count_due_and_lost(subject: Subject, positions: Ids) -> tuple[int, list[int]]:
+    """For the rows at `positions`: the number that are nearest to their own vectors
+    (under inner product not all are), and the ids of those among them that a search misses."""
     due, lost = 0, list[int]()
-    vectors = subject.rows.vectors[at]
-    for own, vector, (ids, _) in zip(at, vectors, subject.answer(vectors, fresh=True), strict=True):
+    vectors = subject.rows.vectors[positions]
+    for own, vector, (ids, _) in zip(
+        positions, vectors, subject.answer(vectors, fresh=True), strict=True
+    ):
         if _rank(subject, own, vector) == 0:
             due += 1
             if (id_ := int(subject.rows.ids[own])) not in ids:
@@ -184,9 +186,10 @@ def _count_due_and_lost(subject: Subject, at: Ids) -> tuple[int, list[int]]:
     return due, lost
 
 
-def _stale_row_fault(subject: Subject, at: Ids, old: Vectors) -> str | None:
-    """Message about the first row at positions `at` still found at its old place, or None."""
-    for own, vector, (ids, _) in zip(at, old, subject.answer(old, fresh=True), strict=True):
+def _stale_row_fault(subject: Subject, positions: Ids, old: Vectors) -> str | None:
+    """Message about the first row at `positions` still found at its old place, or
+    None."""
+    for own, vector, (ids, _) in zip(positions, old, subject.answer(old, fresh=True), strict=True):
         id_ = int(subject.rows.ids[own])
         if id_ in ids and _rank(subject, own, vector) > 4 * subject.k:
             return f"id {id_} is still found at its old place"
@@ -219,11 +222,11 @@ def check_deletes(small: Subject, report: GateResults) -> None:
     report("deleted_rows_gone", fault is None, fault or f"{len(at)} rows gone")
 
 
-def _undeleted_fault(small: Subject, at: Ids, expected_count: int) -> str | None:
-    """Message if the deleted rows at positions `at` still appear, or the row count is not
+def _undeleted_fault(small: Subject, positions: Ids, expected_count: int) -> str | None:
+    """Message if the deleted rows at `positions` still appear, or the row count is not
     `expected_count`; None if all is well."""
-    gone = small.rows.ids[at]
-    answers = small.answer(small.rows.vectors[at], fresh=True)
+    gone = small.rows.ids[positions]
+    answers = small.answer(small.rows.vectors[positions], fresh=True)
     for id_, (ids, _) in zip(gone.tolist(), answers, strict=True):
         if set(ids.tolist()) & set(gone.tolist()):
             return f"a search near id {id_} still returns deleted rows"

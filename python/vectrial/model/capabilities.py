@@ -291,11 +291,11 @@ class Capabilities:
     existing: Attaching | None = None
     caveats: tuple[str, ...] = ()
 
-    def index_or_default(self, named: str | None) -> str | None:
+    def index_or_default(self, name: str | None) -> str | None:
         """The kind of index of a suite that names this kind or none; None if the suite has to name
         one."""
         only = next(iter(self.indexes)) if len(self.indexes) == 1 else None
-        return named or self.default_index or only
+        return name or self.default_index or only
 
     def preferred_index(self, metric: Metric | None = None) -> str:
         """The first kind of index that trades recall for speed, or else the first kind; limited to

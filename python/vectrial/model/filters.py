@@ -340,18 +340,18 @@ def to_json(where: Filter) -> str:
 MOST_DEPTH = 100
 
 
-def parse(value: Any, *, at: str = "filter") -> Filter:
+def parse(value: Any, *, path: str = "filter") -> Filter:
     """A filter from its plain form (as in TOML or JSON): `{"eq": {"colour": "red"}}`,
     `{"and": [...]}`, `{"range": {"year": {"gte": 2020}}}`, `{"is_null": "year"}`.
 
     Raises:
         UserError: naming the place within the filter and what was expected there.
     """
-    _check_depth(value, at)
-    return _parse(value, at)
+    _check_depth(value, path)
+    return _parse(value, path)
 
 
-def _check_depth(value: Any, at: str) -> None:
+def _check_depth(value: Any, path: str) -> None:
     """Raise if a plain filter is nested deeper than `MOST_DEPTH`."""
     level: list[Any] = [value]
     for _ in range(MOST_DEPTH):
@@ -363,57 +363,57 @@ def _check_depth(value: Any, at: str) -> None:
         ]
         if not level:
             return
-    raise UserError(f"a filter is nested at most {MOST_DEPTH} deep", where=at)
+    raise UserError(f"a filter is nested at most {MOST_DEPTH} deep", where=path)
 
 
-def _parse(value: Any, at: str) -> Filter:
+def _parse(value: Any, path: str) -> Filter:
     if not isinstance(value, Mapping) or len(value) != 1:
         raise UserError(
             "a filter is one operator with its argument",
-            where=at,
+            where=path,
             remedy=f"one of {', '.join(OPERATORS)}, as {{eq = {{colour = 'red'}}}}",
         )
     ((name, argument),) = value.items()
-    at = f"{at}.{name}"
+    path = f"{path}.{name}"
     match name:
         case "and" | "or":
             if not isinstance(argument, list) or not argument:
-                raise UserError("expected a list of at least one filter", where=at)
-            parts = tuple(_parse(part, f"{at}[{i}]") for i, part in enumerate(argument))
+                raise UserError("expected a list of at least one filter", where=path)
+            parts = tuple(_parse(part, f"{path}[{i}]") for i, part in enumerate(argument))
             return And(parts) if name == "and" else Or(parts)
         case "not":
-            return Not(_parse(argument, at))
+            return Not(_parse(argument, path))
         case "is_null":
             if not isinstance(argument, str):
-                raise UserError("expected a column name", where=at)
+                raise UserError("expected a column name", where=path)
             return IsNull(argument)
         case "eq" | "in" | "range":
             if not isinstance(argument, Mapping) or len(argument) != 1:
-                raise UserError("expected one column with its value", where=at)
+                raise UserError("expected one column with its value", where=path)
             ((column, operand),) = argument.items()
-            return _comparison(name, str(column), operand, f"{at}.{column}")
+            return _comparison(name, str(column), operand, f"{path}.{column}")
         case _:
             raise UserError(
                 f"'{name}' is not a filter operator",
-                where=at,
+                where=path,
                 remedy=f"one of {', '.join(OPERATORS)}",
             )
 
 
-def _comparison(name: str, column: str, operand: Any, at: str) -> Filter:
+def _comparison(name: str, column: str, operand: Any, path: str) -> Filter:
     if name == "eq":
         if not isinstance(operand, Value):
-            raise UserError("expected a number, text or true/false", where=at)
+            raise UserError("expected a number, text or true/false", where=path)
         return Eq(column, operand)
     if name == "in":
         if not isinstance(operand, list) or not operand:
-            raise UserError("expected a list of at least one value", where=at)
+            raise UserError("expected a list of at least one value", where=path)
         if not all(isinstance(item, Value) for item in operand):
-            raise UserError("every value must be a number, text or true/false", where=at)
+            raise UserError("every value must be a number, text or true/false", where=path)
         return In(column, tuple(operand))
     if not isinstance(operand, Mapping) or not operand or not set(operand) <= SIGNS.keys():
-        raise UserError("expected bounds among gt, gte, lt, lte", where=at)
+        raise UserError("expected bounds among gt, gte, lt, lte", where=path)
     for key, bound in operand.items():
         if isinstance(bound, bool) or not isinstance(bound, int | float):
-            raise UserError("expected a number", where=f"{at}.{key}")
+            raise UserError("expected a number", where=f"{path}.{key}")
     return Range(column, **operand)

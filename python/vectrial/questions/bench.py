@@ -70,18 +70,18 @@ class Bench:
         folder: Path,
         text: str | None = None,
         *,
-        within: RunTimeLimit | None = None,
+        time_limit: RunTimeLimit | None = None,
         question: Path | None = None,
     ) -> Outcome:
         """Measure the part of a plan that the folder does not hold yet.
 
-        text: the suite, as written to the folder. within: a time limit. question: the folder that
-            the question is resumed with, if not by `vectrial run`.
+        text: the suite, as written to the folder. time_limit: limit of the run. question: the
+            folder that the question is resumed with, if not by `vectrial run`.
         """
         again = None
         if question is not None:
             again = f"{self.command} --resume {shlex.quote(str(question))}"
-        settings = MeasureSettings(allow_exposed=self.allow_exposed, within=within)
+        settings = MeasureSettings(allow_exposed=self.allow_exposed, time_limit=time_limit)
         measure_plan = self.measure or self._measure
         return measure_plan(plan, text or toml_of(plan.suite), folder, settings, again)
 

@@ -251,8 +251,8 @@ def measure_choice(
     )
     folder = bench.new_folder(suite)
     plan = plan_of(suite, "vectrial quick")
-    outcome = bench.run(plan, folder, choice.text, within=RunTimeLimit(limit, began))
-    run = load(folder, own=True)
+    outcome = bench.run(plan, folder, choice.text, time_limit=RunTimeLimit(limit, began))
+    run = load(folder, is_own_run=True)
     ranking = rank(run, question.recall, question.clients)
     return QuickAnswer(question, folder, run, ranking, choice.skipped, outcome.succeeded)
 

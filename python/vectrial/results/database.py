@@ -38,13 +38,15 @@ ATTACHED = "results"
 _OPEN = ("Could not set lock on file", "Unique file handle conflict")
 
 
-def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb.DuckDBPyConnection:
+def open_database(
+    folder: Path, *, read_only: bool, is_own_run: bool = False
+) -> duckdb.DuckDBPyConnection:
     """Open the database of the run in `folder`; for writing, create it if it is missing.
 
     Times are in UTC. The connection has no access to other files or the network, since a run may
     come from elsewhere. A database opened for reading holds only the tables and columns of a run: a
     view or a function could run forever. This is not checked for a database that this process has
-    made itself (`own`).
+    made itself (`is_own_run`).
 
     Raises:
         BeingWritten: another process has it open, and one of the two writes.
@@ -71,7 +73,7 @@ def open_database(folder: Path, *, read_only: bool, own: bool = False) -> duckdb
         db.execute("set TimeZone = 'UTC'")
         if read_only:
             db.execute("set lock_configuration = true")
-        if read_only and not own and (foreign := _foreign_content(db)):
+        if read_only and not is_own_run and (foreign := _foreign_content(db)):
             db.close()
             raise foreign_content_error(folder, foreign)
         version = _layout(db)

@@ -136,10 +136,10 @@ class RunReader:
     `open_database`), text is cleaned (`vectrial.results.clean`), and numbers are finite.
     """
 
-    def __init__(self, folder: Path, *, own: bool = False) -> None:
+    def __init__(self, folder: Path, *, is_own_run: bool = False) -> None:
         """Open the run in `folder` (a symlink such as `runs/latest` is followed).
 
-        own: this process has begun it; there is no limit on time then.
+        is_own_run: this process has begun it; there is no limit on time then.
 
         Raises:
             UserError: there is no run, it is being written, or it is damaged or of a newer version.
@@ -151,9 +151,9 @@ class RunReader:
                 where=str(folder),
                 remedy="give the folder that `vectrial run` printed, or runs/latest",
             )
-        self._limits, self._own = ReadLimits.from_environment(), own
+        self._limits, self._own = ReadLimits.from_environment(), is_own_run
         self._left_s, self._left_rows = self._limits.seconds, self._limits.rows
-        self._db = open_database(self.folder, read_only=True, own=own)
+        self._db = open_database(self.folder, read_only=True, is_own_run=is_own_run)
         try:
             with self._time_limit():
                 if not has_tables(self._db):

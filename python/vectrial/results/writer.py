@@ -417,9 +417,10 @@ def _slice(one: Slice, started_ns: int) -> dict[str, Any]:
     }
 
 
-def metric_rows(phase: Phase, own: Sequence[MetricName]) -> Iterator[dict[str, Any]]:
-    """Rows of a phase in the table `metric`, without its number. own: its experiment's metrics."""
-    known = metrics_with(own)
+def metric_rows(phase: Phase, own_metrics: Sequence[MetricName]) -> Iterator[dict[str, Any]]:
+    """Rows of a phase in the table `metric`, without its number. own_metrics: its experiment's
+    metrics."""
+    known = metrics_with(own_metrics)
     for name in dict.fromkeys([*phase.metrics, *phase.missing]):
         if name not in known:
             raise KeyError(

@@ -44,18 +44,18 @@ class View(Watcher, Protocol):
 class MeasureSettings:
     """Settings with which a plan is measured.
 
-    same: fingerprints that datasets must have, by name and rows. allow_exposed: also measure
-    servers that others on the network can reach. on: where to measure; see `vectrial.run.place`.
-    disturbed: keys of trials that are measured again. note: text added to the note on the run.
-    within: a time limit: jobs that do not fit are skipped.
+    fingerprints: those of the datasets, which must match, by name and rows. allow_exposed: also
+    measure servers that others on the network can reach. place_name: where to measure; see
+    `vectrial.run.place`. disturbed: keys of trials that are measured again. note: text added to the
+    note on the run. time_limit: limit of the run: jobs that do not fit are skipped.
     """
 
-    same: Fingerprints | None = None
+    fingerprints: Fingerprints | None = None
     allow_exposed: bool = False
-    on: str = HERE
+    place_name: str = HERE
     disturbed: frozenset[str] = frozenset()
     note: str | None = None
-    within: RunTimeLimit | None = None
+    time_limit: RunTimeLimit | None = None
 
 
 def check(plan: Plan, settings: MeasureSettings, say: Callable[[str], None]) -> None:
@@ -64,8 +64,8 @@ def check(plan: Plan, settings: MeasureSettings, say: Callable[[str], None]) -> 
     Raises:
         UserError: this machine or its environment does not allow it.
     """
-    check_machine(plan, here=settings.on == HERE)
-    if settings.on == HERE:
+    check_machine(plan, is_local=settings.place_name == HERE)
+    if settings.place_name == HERE:
         exposure.check(plan.servers, say, allow_exposed=settings.allow_exposed)
 
 
@@ -85,14 +85,16 @@ def measure(
     """
     with (
         private_files(),
-        machines_at(settings.on, folder) as where,
+        machines_at(settings.place_name, folder) as where,
         RunWriter(folder) as writer,
         view(writer) as shown,
     ):
-        prepare(plan, writer, shown.fetching, suite, text, settings.same, where.environment)
+        prepare(plan, writer, shown.fetching, suite, text, settings.fingerprints, where.environment)
         if settings.note is not None:
             notes.add(folder, settings.note)
-        execute = where.execute if settings.within is None else run_here_within(settings.within)
+        execute = (
+            where.execute if settings.time_limit is None else run_here_within(settings.time_limit)
+        )
         with interrupts.unwrap_interruption():
             outcome = run_plan(
                 plan, writer, shown, settings.allow_exposed, execute, settings.disturbed

@@ -112,7 +112,7 @@ def new_folder(out: Path | None, suite: Suite) -> Path:
     return next(folder for one in names if not (folder := ((out or RUNS) / one).resolve()).exists())
 
 
-def check_machine(plan: Plan, *, here: bool = True) -> None:
+def check_machine(plan: Plan, *, is_local: bool = True) -> None:
     """Check that a plan fits this machine and its environment; only the environment if it is
     measured elsewhere.
 
@@ -120,7 +120,7 @@ def check_machine(plan: Plan, *, here: bool = True) -> None:
         UserError: the plan names missing cores or hosts that cannot be made, or an environment
             variable is invalid.
     """
-    if here:
+    if is_local:
         plan.suite.placement.resolved()
         if plan.suite.placement.client_machines:
             raise UserError(
@@ -128,7 +128,7 @@ def check_machine(plan: Plan, *, here: bool = True) -> None:
                 where="placement.client_machines",
                 remedy="--on ray, where there is a cluster; or leave it out",
             )
-    if here and plan.suite.hosts is not None and (why := why_no_hosts() or why_no_network()):
+    if is_local and plan.suite.hosts is not None and (why := why_no_hosts() or why_no_network()):
         raise UserError(
             f"no simulated hosts can be made here: {why}",
             where="hosts",
@@ -204,16 +204,16 @@ def _require_same_size(dataset: Dataset, before: Set[int], planned: Set[int | No
         )
 
 
-def require_same(dataset: Dataset, same: Fingerprints) -> None:
+def require_same(dataset: Dataset, fingerprints: Fingerprints) -> None:
     """Check a dataset, cut as it is loaded, against fingerprints.
 
     Raises:
         UserError: other rows or other content of this dataset were measured.
     """
-    sizes = sorted(rows for name, rows in same if name == dataset.name)
+    sizes = sorted(rows for name, rows in fingerprints if name == dataset.name)
     if not sizes:
         return
-    fingerprint = same.get((dataset.name, dataset.rows))
+    fingerprint = fingerprints.get((dataset.name, dataset.rows))
     if fingerprint is None:
         there = " and ".join(f"{rows:,}" for rows in sizes)
         raise UserError(

@@ -254,10 +254,12 @@ def _counts(batches: Batches) -> tuple[_Floats, _Floats]:
     return bounds, counts
 
 
-def _quantiles(times: NDArray[np.int64], bounds: _Floats, counts: _Floats, at: float) -> _Floats:
+def _quantiles(
+    times: NDArray[np.int64], bounds: _Floats, counts: _Floats, quantile: float
+) -> _Floats:
     """Quantiles (r,) of r resamples; `times` (r, n) is how often each of them takes each batch."""
     upto = np.cumsum(times @ counts, axis=1)
-    wanted = np.maximum(1.0, np.ceil(at * upto[:, -1:]))
+    wanted = np.maximum(1.0, np.ceil(quantile * upto[:, -1:]))
     found: _Floats = bounds[(upto >= wanted).argmax(axis=1)]
     return found
 

@@ -48,10 +48,10 @@ def log_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def drop_undeclared(out: Finished, own: Sequence[MetricName]) -> None:
+def drop_undeclared(out: Finished, own_metrics: Sequence[MetricName]) -> None:
     """Remove the metrics that neither the results' schema nor the experiment (own) declares, so
     that the others can be written. The trial has failed."""
-    known, undeclared = metrics_with(own), set[str]()
+    known, undeclared = metrics_with(own_metrics), set[str]()
     for phase in out.phases:
         for values in (phase.metrics, phase.missing):
             undeclared |= (names := values.keys() - known.keys())

@@ -235,7 +235,7 @@ def read_filters(file: Path) -> tuple[Filter | None, ...]:
     except (OSError, ValueError) as error:
         raise damaged(file, str(error)) from error
     return tuple(
-        None if value is None else algebra.parse(value, at=f"{file}, line {i + 1}")
+        None if value is None else algebra.parse(value, path=f"{file}, line {i + 1}")
         for i, value in enumerate(values)
     )
 

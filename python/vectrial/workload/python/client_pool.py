@@ -361,9 +361,10 @@ class ClientPool:
         return report
 
 
-def _requests(queries: NDArray[np.float32], each: Sequence[Searcher]) -> list[Request]:
+def _requests(queries: NDArray[np.float32], searchers: Sequence[Searcher]) -> list[Request]:
     return [
-        (at, query, search) for at, (query, search) in enumerate(zip(queries, each, strict=True))
+        (at, query, search)
+        for at, (query, search) in enumerate(zip(queries, searchers, strict=True))
     ]
 
 

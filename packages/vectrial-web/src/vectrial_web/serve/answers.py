@@ -109,8 +109,8 @@ T = TypeVar("T")
 class LruCache(Generic[T]):
     """A cache of the `most` last used values; one value is made at a time."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._lock = most, threading.RLock()
+    def __init__(self, capacity: int) -> None:
+        self._most, self._lock = capacity, threading.RLock()
         self._values: OrderedDict[Hashable, T] = OrderedDict()
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:

@@ -82,19 +82,19 @@ def measure_activity(seconds: float = LOOK_S) -> Activity:
     )
 
 
-def wait(say: Callable[[str], None], seen: Callable[[], Activity] = measure_activity) -> None:
-    """Return when the machine is quiet. say: called with a line on what keeps it busy, at once and
-    then once a minute.
+def wait(report: Callable[[str], None], observe: Callable[[], Activity] = measure_activity) -> None:
+    """Return when the machine is quiet. report: called with a line on what keeps it busy, at once
+    and then once a minute.
 
-    seen: observes the machine for a while.
+    observe: function that observes the machine for a while.
     """
     said_at: float | None = None
     began = time.monotonic()
-    while not (now := seen()).is_quiet:
+    while not (now := observe()).is_quiet:
         at = time.monotonic()
         if said_at is None or at - said_at >= SAY_S:
             waited = formatting.seconds(at - began)
-            say(f"waiting for a quiet machine, for {waited} so far: {now}")
+            report(f"waiting for a quiet machine, for {waited} so far: {now}")
             said_at = at
 
 
