@@ -227,7 +227,7 @@ def _filter(text: str) -> Filter:
         ) from error
     except RecursionError as error:
         raise UserError("it is nested too deeply", where="--filter") from error
-    return parse_filter(value, at="--filter")
+    return parse_filter(value, path="--filter")
 
 
 def _columns(options: list[str] | None) -> tuple[str, ...] | None:
