@@ -47,7 +47,7 @@ def test_no_value_reaches_it() -> None:
     phase, _ = found(parameter, lambda _: 0.9, 0.95)
     assert parameter.value == 512
     assert phase.metrics["recall_mean"] == 0.9
-    assert not parameter.raised()
+    assert not parameter.raise_value()
 
 
 @pytest.mark.parametrize("name", [None, "ef_search"])
@@ -55,14 +55,14 @@ def test_a_parameter_that_is_not_turned_is_searched_as_it_is(name: str | None) -
     parameter = RecallParameter(name, ())
     _, tried = found(parameter, lambda _: 0.5, 0.95)
     assert len(tried) == 1
-    assert parameter.setting == parameter.metric == parameter.named == {}
-    assert not parameter.raised()
+    assert parameter.setting == parameter.metric == parameter.name_entry == {}
+    assert not parameter.raise_value()
 
 
 def test_it_is_raised_a_little_at_a_time_and_never_beyond() -> None:
     parameter = RecallParameter("ef_search", (10, 100))
     seen = []
-    while parameter.raised():
+    while parameter.raise_value():
         seen.append(parameter.value)
     assert seen[:3] == [11, 12, 13]
     assert seen[-1] == 100

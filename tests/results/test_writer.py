@@ -153,7 +153,7 @@ import os, resource, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
 from test_writer import begin, record
-from vectrial.results.database import NotWritten
+from vectrial.results.database import RunNotWritten
 from vectrial.results.writer import RunWriter
 with RunWriter(Path(sys.argv[1])) as writer:
     begin(writer)
@@ -164,7 +164,7 @@ with RunWriter(Path(sys.argv[1])) as writer:
             one.phases[0].histograms = {"latency": os.urandom(1 << 20)}
             writer.trial(one)
             print(f"k{number}", flush=True)
-    except NotWritten as error:
+    except RunNotWritten as error:
         print(error, file=sys.stderr)
 """
 

@@ -28,7 +28,7 @@ def lost(seconds):
             return
         except KeyboardInterrupt:
             pass  # as DuckDB takes it for a library that is missing
-with interrupts.handled():
+with interrupts.handle_signals():
     interrupts.set_hint("go on with: it")
 """
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
@@ -52,14 +52,14 @@ def command(body: str, **options: object) -> subprocess.Popen[str]:
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda one: one.name)
 def test_one_that_is_lost_is_raised_where_somebody_asks(number: signal.Signals) -> None:
     process = command("""
-interrupts.allow(600)  # it is not the force that ends it
+interrupts.allow_cleanup(600)  # it is not the force that ends it
 try:
     while True:
         lost(0.1)
         interrupts.check()
 except KeyboardInterrupt:
-    print("heard", interrupts.came())
-    sys.exit(interrupts.code())
+    print("heard", interrupts.has_arrived())
+    sys.exit(interrupts.exit_code())
 """)
     process.send_signal(number)
     said, errors = process.communicate(timeout=60)
@@ -73,7 +73,7 @@ def test_one_that_python_drops_is_raised_again(number: signal.Signals) -> None:
 class Last:
     def __del__(self):
         os.kill(os.getpid(), {number:d})
-interrupts.allow(600)
+interrupts.allow_cleanup(600)
 print(begin.pop(), flush=True)
 try:
     one = Last()
@@ -81,7 +81,7 @@ try:
     time.sleep(600)
 except KeyboardInterrupt:
     print("heard")
-    sys.exit(interrupts.code())
+    sys.exit(interrupts.exit_code())
 """)
     said, errors = process.communicate(timeout=60)
     assert (process.returncode, said, errors) == (128 + number, "heard\n", "")
@@ -92,15 +92,15 @@ def test_one_that_a_library_turns_into_an_error_is_raised(number: signal.Signals
     """DuckDB raises RuntimeError from it when it comes during a query."""
     process = command("""
 import duckdb
-interrupts.allow(600)
+interrupts.allow_cleanup(600)
 million = "range(1000000)"
 try:
-    with interrupts.unwrapped():
+    with interrupts.unwrap_interruption():
         print(begin.pop(), flush=True)  # the signal may come before this returns
         duckdb.sql(f"select sum(hash(a.range + b.range)) from {million} a, {million} b").fetchall()
 except KeyboardInterrupt:
     print("heard")
-    sys.exit(interrupts.code())
+    sys.exit(interrupts.exit_code())
 """)
     process.send_signal(number)
     said, errors = process.communicate(timeout=60)
@@ -114,7 +114,9 @@ def test_other_errors_stay_what_they_are() -> None:
 
 @pytest.mark.slow
 def test_who_does_not_hear_is_ended_by_force() -> None:
-    process = command("interrupts._Heard.patience_s = 0\ninterrupts.allow(0.5)\nlost(600)")
+    process = command(
+        "interrupts._SignalState.patience_s = 0\ninterrupts.allow_cleanup(0.5)\nlost(600)"
+    )
     process.send_signal(signal.SIGTERM)
     assert process.communicate(timeout=60) == ("", "go on with: it\n")
     assert process.returncode == 143
@@ -123,7 +125,7 @@ def test_who_does_not_hear_is_ended_by_force() -> None:
 @pytest.mark.slow
 def test_signals_that_come_together_are_one_wish() -> None:
     """As of a terminal that is closed; how soon each of them is read is the machine's affair."""
-    process = command("interrupts._SAME_WISH_S = 600\ninterrupts.allow(600)\nlost(600)")
+    process = command("interrupts._SAME_WISH_S = 600\ninterrupts.allow_cleanup(600)\nlost(600)")
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGHUP)
     with pytest.raises(subprocess.TimeoutExpired):
@@ -134,7 +136,7 @@ def test_signals_that_come_together_are_one_wish() -> None:
 
 @pytest.mark.slow
 def test_who_asks_twice_does_not_wait() -> None:
-    process = command("interrupts._SAME_WISH_S = 0.2\ninterrupts.allow(600)\nlost(600)")
+    process = command("interrupts._SAME_WISH_S = 0.2\ninterrupts.allow_cleanup(600)\nlost(600)")
     process.send_signal(signal.SIGTERM)
     ends = time.monotonic() + 60
     while process.poll() is None:  # signals that are read at once are one wish
@@ -147,7 +149,7 @@ def test_who_asks_twice_does_not_wait() -> None:
 
 @pytest.mark.parametrize("number", SIGNALS, ids=lambda one: one.name)
 def test_where_nothing_is_to_be_cleaned_up_it_ends_at_once(number: signal.Signals) -> None:
-    process = command("with interrupts.at_once():\n    lost(600)")
+    process = command("with interrupts.end_at_once():\n    lost(600)")
     process.send_signal(number)
     assert process.communicate(timeout=60) == ("", "")
     assert process.returncode == -number
@@ -155,8 +157,8 @@ def test_where_nothing_is_to_be_cleaned_up_it_ends_at_once(number: signal.Signal
 
 @pytest.mark.slow
 def test_after_that_signals_are_heard_again() -> None:
-    patience = "interrupts._Heard.patience_s = 0.5"
-    process = command(f"{patience}\nwith interrupts.at_once():\n    pass\nlost(600)")
+    patience = "interrupts._SignalState.patience_s = 0.5"
+    process = command(f"{patience}\nwith interrupts.end_at_once():\n    pass\nlost(600)")
     process.send_signal(signal.SIGTERM)
     process.send_signal(signal.SIGTERM)
     assert process.wait(60) == 143
@@ -175,7 +177,7 @@ def test_what_the_caller_ignores_stays_ignored() -> None:
 def test_handlers_are_put_back(tmp_path: Path) -> None:
     body = """
 before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
-with interrupts.handled():
+with interrupts.handle_signals():
     pass
 assert before == [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
 """

@@ -152,19 +152,19 @@ import json, os, sys
 from pathlib import Path
 sys.path[:0] = {paths!r}
 import other_user, tiny_server
-from vectrial.servers.server_network import Inside
+from vectrial.servers.server_network import ServerNetwork
 from vectrial.servers.local import Local
-from vectrial.servers.namespaces import Network, no_network
+from vectrial.servers.namespaces import Network, why_no_network
 
-if why := no_network():
+if why := why_no_network():
     print(json.dumps({{"why": why}}))
     sys.exit()
 os.environ["PYTHONPATH"] = {here!r}
 os.environ.update(other_user.CANARIES)
 with Network() as network:
-    inside = Inside(network, "tiny_server:LITTLE")
+    server_network = ServerNetwork(network, "tiny_server:LITTLE")
     recipe = tiny_server.recipe("--everywhere")
-    with Local(recipe, Path({folder!r}) / "in", inside=inside) as server:
+    with Local(recipe, Path({folder!r}) / "in", server_network=server_network) as server:
         other_user.check(server)
         outside = other_user.connects(server.address.ports["http"])
 with Local(tiny_server.recipe("--everywhere", exposed=True), Path({folder!r}) / "out") as server:
@@ -210,8 +210,8 @@ def test_root_without_the_right_to_make_namespaces_is_told(tmp_path: Path) -> No
         "from pathlib import Path\n"
         "from vectrial.servers.local import Local\n"
         "from vectrial.servers.account import free_account\n"
-        "from vectrial.servers.namespaces import no_network\n"
-        "assert no_network() and free_account().number == 65534\n"
+        "from vectrial.servers.namespaces import why_no_network\n"
+        "assert why_no_network() and free_account().number == 65534\n"
         f"folder = Path({str(tmp_path)!r})\n"
         "try:\n  Local(tiny_server.recipe(exposed=True), folder).start()\n"
         "except Exception as error: print(error)\n"

@@ -35,8 +35,8 @@ from vectrial.model.placement import Limits
 from vectrial.servers.running import run_foreground
 
 try:
-    with interrupts.handled():
-        interrupts.allow(60)  # it ends by itself, however busy the machine is
+    with interrupts.handle_signals():
+        interrupts.allow_cleanup(60)  # it ends by itself, however busy the machine is
         run_foreground("little", tiny_server.recipe(), None, data=None, limits=Limits(),
             progress=print, ready=lambda one: print("ready", flush=True))
 except KeyboardInterrupt:

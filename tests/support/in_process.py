@@ -29,6 +29,7 @@ from vectrial.worker.messages import (
     GiveTurn,
     NoMoreTurns,
     Progress,
+    TrialEnded,
     TrialStarted,
     TurnResult,
     Waiting,
@@ -132,7 +133,7 @@ class _Ear:
             case Live():
                 self._watcher.live(message)
             case Finished():
-                self._write(jobs._record(self._trials[message.key], message))
+                self._write(jobs._record(self._trials[message.key], message, ""))
             case Waiting(names):
                 self._answers = [
                     GiveTurn(key, Turn(round_, place, TURN_NS))
@@ -140,7 +141,7 @@ class _Ear:
                     for place, key in enumerate(names)
                 ]
                 self._answers.append(NoMoreTurns())
-            case TurnResult():
+            case TurnResult() | TrialEnded():
                 pass
             case _:
                 raise NotImplementedError(f"{message}: only a process of its own is answered")

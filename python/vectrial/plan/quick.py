@@ -72,7 +72,6 @@ class QuickOptions:
 
     budget_s: seconds of the whole command. named: the stores were named: all of them are measured,
         if the time allows one repeat of each. rows: exact number of rows; None: as many as fit.
-    slowdown: how many times as long work takes on the machine as it is.
     """
 
     budget_s: float
@@ -80,7 +79,6 @@ class QuickOptions:
     rows: int | None = None
     k: int = 10
     clients: int = 1
-    slowdown: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -117,14 +115,12 @@ def quick_plan(
     fixed = options.rows
     rows = [fixed] if fixed is not None else _rows_of(shape.rows, options.k)
     sizes = _sizes(len(contenders), rows, named=options.named)
-    estimates = (
-        (size, _estimate_s(contenders, shape.dim, size, options.slowdown)) for size in sizes
-    )
+    estimates = ((size, _estimate_s(contenders, shape.dim, size)) for size in sizes)
     fitting = (size for size, seconds in estimates if seconds <= options.budget_s)
     size = next(fitting, None)
     if size is None:
         least = _Size(1, 1, SETTINGS[-1], rows[-1])
-        needed = _estimate_s(contenders, shape.dim, least, options.slowdown)
+        needed = _estimate_s(contenders, shape.dim, least)
         raise UserError(
             f"{_minutes(options.budget_s)} minutes are too short for {contenders[0].store.name}"
             f" on {rows[-1]:,} rows",
@@ -136,7 +132,7 @@ def quick_plan(
     chosen, left = contenders[: size.stores], contenders[size.stores :]
     return QuickPlan(
         _suite(chosen, shape, size, options),
-        _estimate_s(contenders, shape.dim, size, options.slowdown),
+        _estimate_s(contenders, shape.dim, size),
         tuple(one.store.name for one in left),
     )
 
@@ -159,8 +155,7 @@ def _sizes(stores: int, rows: Sequence[int], *, named: bool) -> Iterator[_Size]:
                 yield from (_Size(count, repeats, settings, n) for n in rows)
 
 
-def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size, slowdown: float) -> float:
-    """Seconds of the whole command. Searches last as long as they are told to; all else is work."""
+def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size) -> float:
     search = EXPERIMENTS["search"].model_validate({"min_s": _SEARCH_S})
     one_s = turns_s(search.turn_time({}))
     round_s = 0.0
@@ -169,8 +164,8 @@ def _estimate_s(contenders: Sequence[Contender], dim: int, size: _Size, slowdown
         index = Index(one.index, one.kind.build.model_validate(one.params))
         load = _SLOWER * load_s(one.store, index, size.rows, dim)
         first_s = start_s(one.store) + warm_up_of(one.store, None)
-        round_s += slowdown * (first_s + load + _OTHERS_S) + searches * one_s
-    return slowdown * (START_S + END_S) + size.repeats * round_s
+        round_s += first_s + load + _OTHERS_S + searches * one_s
+    return START_S + size.repeats * round_s + END_S
 
 
 def _with_repeats(
@@ -178,11 +173,7 @@ def _with_repeats(
 ) -> _Size:
     """The size with more repeats if there is time for them, and to spare on a slower machine."""
     more = (replace(size, repeats=count) for count in range(_MOST_REPEATS, REPEATS, -1))
-    able = (
-        one
-        for one in more
-        if _estimate_s(contenders, dim, one, options.slowdown) <= _SPENT * options.budget_s
-    )
+    able = (one for one in more if _estimate_s(contenders, dim, one) <= _SPENT * options.budget_s)
     return next(able, size)
 
 

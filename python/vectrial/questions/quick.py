@@ -40,7 +40,6 @@ from vectrial.run.runner import RunTimeLimit
 from vectrial.stats.intervals import Spread
 from vectrial.stores import registry
 from vectrial.suite.commented import commented_text
-from vectrial.telemetry.load import slowdown
 from vectrial.util import formatting
 from vectrial.util.formatting import plural
 
@@ -227,7 +226,7 @@ def choose(
             "; ".join(f"{store.store}: {store.reason}" for store in skipped) or "no store works",
             remedy="pip install 'vectrial[stores]' installs the libraries",
         )
-    options = QuickOptions(minutes * 60, bool(stores), rows, k, clients, slowdown())
+    options = QuickOptions(minutes * 60, bool(stores), rows, k, clients)
     plan = quick_plan(able, shape, options)
     skipped += [SkippedStore(name, _why_no_time(plan, minutes)) for name in plan.left_out]
     return QuickChoice(

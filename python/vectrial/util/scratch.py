@@ -10,7 +10,6 @@ import fcntl
 import os
 import shutil
 import tempfile
-import time
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
@@ -18,7 +17,7 @@ from types import TracebackType
 
 #: Ends every name, so that nobody else's hidden folder is taken for one.
 _SUFFIX = ".vectrial-scratch"
-#: A younger folder may have been made just now, and not be locked yet.
+#: A folder that is younger than another by less than this may not be locked yet.
 _YOUNG_S = 60.0
 
 
@@ -31,9 +30,9 @@ class ScratchFolder:
     """
 
     def __init__(self, kind: str, place: Path) -> None:
-        _sweep(kind, place)
         self.path = Path(tempfile.mkdtemp(prefix=kind, suffix=_SUFFIX, dir=place))
         self._lock = _locked(self.path)
+        _sweep(kind, place, self.path.stat().st_mtime - _YOUNG_S)
 
     def __enter__(self) -> Path:
         return self.path
@@ -54,11 +53,12 @@ class ScratchFolder:
             self._lock = None
 
 
-def _sweep(kind: str, place: Path) -> None:
-    """Remove the folders of this kind whose processes have ended."""
+def _sweep(kind: str, place: Path, before: float) -> None:
+    """Remove the folders of this kind that were made before a time, and whose processes have
+    ended."""
     for folder in place.glob(f"{escape(kind)}*{_SUFFIX}"):
         with suppress(OSError):
-            if time.time() - folder.stat().st_mtime < _YOUNG_S:
+            if folder.stat().st_mtime > before:
                 continue
             lock = _locked(folder)
             if lock is not None:

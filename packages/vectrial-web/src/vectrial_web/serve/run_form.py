@@ -23,7 +23,6 @@ from vectrial.run.prepare import check_machine, plan_of, shape_of, toml_of
 from vectrial.stores import registry
 from vectrial.suite import builtin
 from vectrial.suite.model import DatasetRef, Suite, faults_of, parse_suite, suite_text
-from vectrial.telemetry.load import slowdown
 from vectrial.util.suggest import suggestion
 
 
@@ -218,7 +217,7 @@ def with_machine_notes(suite: Suite, text: str, plan: Plan) -> PlannedForm:
         exposure.check(plan.servers, notes.append, allow_exposed=False)
     except UserError as error:
         fault = str(error)
-    return PlannedForm(suite, text, summarize(plan, slowdown()), tuple(notes), fault)
+    return PlannedForm(suite, text, summarize(plan), tuple(notes), fault)
 
 
 def _downloads(plan: Plan) -> Iterator[str]:
