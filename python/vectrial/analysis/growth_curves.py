@@ -48,9 +48,10 @@ _DISTURBED = 0.25
 class _Kind:
     """Growth of a metric with the rows.
 
-    drift, server_drift: of a library, and of a server, which merges segments and collects garbage
-        (`stats.growth.growth`): about the least with which (n + 1)·0.8 of n forecasts hold that
-        suites/growth.toml gave (tests/analysis/test_growth_drift.py). floor: see `SizedValues`.
+    drift, server_drift: drift (`stats.growth.growth`) of libraries and of servers, which merge
+        segments and collect garbage: about the least with which (n + 1)·0.8 of n forecasts hold
+        that suites/growth.toml gave (tests/analysis/test_growth_drift.py). floor: see
+        `SizedValues`.
     """
 
     laws: tuple[Law, ...]
