@@ -19,7 +19,7 @@ DATABASE = "run.duckdb"
 
 
 class RunBeingWritten(UserError):
-    """The error that another process writes the run: until it ends, no other can read it."""
+    """The error that another process has the run open: while one writes it, no other reads it."""
 
 
 class RunNotWritten(UserError):
