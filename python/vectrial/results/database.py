@@ -19,11 +19,12 @@ DATABASE = "run.duckdb"
 
 
 class RunBeingWritten(UserError):
-    """Another process has the run open: while one writes it, no other can read it."""
+    """The error that another process has the run open: while one writes it, no other reads it."""
 
 
 class RunNotWritten(UserError):
-    """A run could not be extended, because its disk is full or failing. Committed data is kept."""
+    """The error that a run cannot be extended: its disk is full or failing. Committed data is
+    kept."""
 
 
 #: Limits for reading a run from any source.

@@ -83,7 +83,7 @@ order by t.trial_id, p.ordinal, m.name
 
 
 class ReadTimeLimit(UserError):
-    """Reading a run exceeded its time limit."""
+    """The error that reading a run exceeded its time limit."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class Watcher(Protocol):
         """A trial begins."""
 
     def finished(self, record: TrialRecord) -> None:
-        """A trial has ended and is written."""
+        """Called when a trial has ended and is written."""
 
     def note(self, text: str) -> None:
         """A message."""

@@ -56,8 +56,8 @@ class ChangeScript:
 
 @dataclass(frozen=True)
 class WriterEnd:
-    """The writer has made its changes, or was stopped. error: error of the flush, or of opening the
-    store; empty if there was none."""
+    """The message that the writer is done or was stopped. error: error of the flush, or of opening
+    the store; empty if there was none."""
 
     error: str = ""
 

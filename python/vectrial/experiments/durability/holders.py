@@ -1,4 +1,4 @@
-"""Whoever holds the rows, a server or a process with a library, and the faults that it suffers."""
+"""Holders of the rows (a server, or a process with a library), and the faults that they suffer."""
 
 from __future__ import annotations
 

@@ -53,11 +53,11 @@ class PoolTurns:
     def __init__(self, pool: ClientPool) -> None:
         self.clients = pool.clients
         self._pool = pool
-        self._crew = ThreadTeam(pool.clients)
+        self._team = ThreadTeam(pool.clients)
         try:
-            self._places = self._crew.do(self._open)
+            self._places = self._team.do(self._open)
         except BaseException:
-            self._crew.close()
+            self._team.close()
             raise
 
     def _open(self, client: int) -> _ClientPosition:
@@ -75,7 +75,7 @@ class PoolTurns:
             time.sleep(left_ns / 1e9)
         begin_ns = begin_ns or perf_counter_ns()
         issued, cpu_ns = sum(self._pool.issued), time.process_time_ns()
-        done = self._crew.do(lambda client: self._turn(client, begin_ns, length_ns))
+        done = self._team.do(lambda client: self._turn(client, begin_ns, length_ns))
         cpu_ns = time.process_time_ns() - cpu_ns
         return Piece(
             begin_ns,
@@ -105,7 +105,7 @@ class PoolTurns:
 
     def end(self) -> LoadRemainder:
         """Stop sending; see `TurnSender.end`."""
-        self._crew.close()
+        self._team.close()
         pool = self._pool
         gains = None if pool.scorer is None else pool.scorer.total()
         return LoadRemainder(

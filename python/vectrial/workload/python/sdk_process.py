@@ -102,7 +102,7 @@ def opening_of(context: Context, store: Store | None = None) -> Opening:
 
 @dataclass(frozen=True)
 class Ready:
-    """Every client of the process is connected and warm."""
+    """The message that every client of the process is connected and warm."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """The process could not measure, with the reason."""
+    """The message that the process could not measure, with the reason."""
 
     reason: str
 

@@ -62,7 +62,7 @@ def run_threads(
 
 
 class ThreadTeam:
-    """Threads that do successive tasks together, and sleep in between; a crew of one is the calling
+    """Threads that do successive tasks together, and sleep in between; a team of one is the calling
     thread."""
 
     def __init__(self, size: int) -> None:
@@ -110,4 +110,4 @@ class ThreadTeam:
                     self._failures.append(failure)
                 self._end.wait()
         except threading.BrokenBarrierError:
-            pass  # the crew goes home
+            pass  # the team ends

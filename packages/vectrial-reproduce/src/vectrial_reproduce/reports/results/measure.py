@@ -34,7 +34,7 @@ _ONCE = ("--from", "--seal")
 
 
 class NotMeasured(UserError):
-    """A result could not be measured; its committed state is unchanged."""
+    """The error that a result could not be measured; its committed state is unchanged."""
 
 
 @dataclass(frozen=True)
