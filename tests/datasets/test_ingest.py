@@ -3,12 +3,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import reader_layouts as layouts
 
 from vectrial.datasets import ingest, library, truth
 from vectrial.datasets.ingest import Import, import_file
-from vectrial.datasets.readers import ReaderOptions, open_source
+from vectrial.datasets.readers import ReaderOptions, base, open_source
 from vectrial.model.dataset import Truth
 from vectrial.model.errors import DataError, UserError
 from vectrial.model.filters import Eq
@@ -23,8 +25,6 @@ Q = RNG.standard_normal((9, 6)).astype(np.float32)
 def test_rows_and_queries_together_are_the_file(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from vectrial.datasets.readers import base
-
     monkeypatch.setattr(base, "BLOCK_BYTES", 7 * 24)  # many blocks, some without a query
     file = tmp_path / name
     if name == "a.npy":
@@ -190,6 +190,24 @@ def test_too_little_disk_is_said_before_anything_is_written(
     monkeypatch.setattr(ingest.shutil, "disk_usage", lambda _: usage)
     with pytest.raises(UserError, match=r"GB are needed.*VECTRIAL_HOME"):
         import_file(Import(tmp_path / "a.npy", metric=Metric.L2))
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+def test_a_file_of_repeats_is_refused_unless_its_rows_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.setattr(base, "_SMALL_BYTES", 1 << 20)
+    path = tmp_path / f"a{suffix}"
+    rows = np.tile(X[:1], (100_000, 1))
+    if suffix == ".npz":
+        np.savez_compressed(path, rows)
+    else:
+        pq.write_table(pa.table({"v": rows.tolist()}), path)
+    with pytest.raises(DataError, match=r"MB hold .* GB of vectors.*--rows N"):
+        import_file(Import(path, metric=Metric.L2))
+    order = Import(path, metric=Metric.L2, options=ReaderOptions(rows=50))
+    found = import_file(order)
+    assert found.rows + len(found.queries) == 50
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from vectrial.datasets import catalog, library
 from vectrial.datasets.checks import check_ids, check_labels, check_vectors, without_nan
 from vectrial.datasets.inspect import inspect
 from vectrial.datasets.readers import Block, ReaderOptions, VectorSource, open_source
-from vectrial.datasets.readers.base import METRIC_NAMES
+from vectrial.datasets.readers.base import METRIC_NAMES, check_growth
 from vectrial.datasets.truth import truth_of
 from vectrial.model.dataset import OWN_IDS, Dataset, Provenance, Truth
 from vectrial.model.errors import DataError, UserError
@@ -121,6 +121,7 @@ def import_file(order: Import, progress: Progress = silent) -> Dataset:
         metric = _metric(order, source)
         queries = _plan_queries(order, source, metric)
         missing = _missing_neighbors(order, source)
+        check_growth(order.path, source.rows * source.dim * 4, order.options)
         _check_disk(source)
         provenance = Provenance(
             source=str(order.path.resolve()),

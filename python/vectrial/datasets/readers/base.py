@@ -37,6 +37,10 @@ METRIC_NAMES = {
 _MOST_MEMBERS = 10_000
 #: Queries and their neighbours are held in memory; published sets need a tenth of this.
 MAX_SIDE_BYTES = 2 << 30
+#: Compression makes vectors of real data 1 to 20 times smaller.
+_MOST_GROWTH = 100
+#: Vectors of fewer bytes are read however small their file is.
+_SMALL_BYTES = 1 << 30
 #: Vectors of about this many bytes, as float32, are in memory at a time.
 BLOCK_BYTES = 8 << 20
 
@@ -156,6 +160,27 @@ def check_side_bytes(size: int, where: str) -> None:
             f"it claims {size} bytes of queries, neighbours or labels",
             where=where,
             remedy=f"up to {MAX_SIDE_BYTES} are read; it is damaged",
+        )
+
+
+def check_growth(path: Path, size: int, options: ReaderOptions) -> None:
+    """Raise DataError if a file's vectors are far larger than the file, unless `options.rows` says
+    how many are expected.
+
+    Args:
+        path: the file, or the folder of the files.
+        size: bytes of its vectors once they are read.
+    """
+    if options.rows is not None or size <= _SMALL_BYTES:
+        return
+    files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
+    packed = sum(file.stat().st_size for file in files)
+    if size > _MOST_GROWTH * packed:
+        raise DataError(
+            f"its {packed / 1e6:,.1f} MB hold {size / 1e9:,.1f} GB of vectors: nearly all of them"
+            " are repeats, or the file is damaged",
+            where=str(path),
+            remedy="if you expect that, `vectrial data import --rows N` says how many to read",
         )
 
 

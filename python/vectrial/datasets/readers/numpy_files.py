@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import struct
 import tokenize
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from vectrial.datasets.readers.base import (
     ReaderOptions,
     VectorSource,
     array_blocks,
+    check_growth,
     check_shape,
     check_side_bytes,
     choose,
@@ -121,6 +123,7 @@ _VECTORS = ("train", "vectors", "embeddings", "emb", "X", "x", "data", "base", "
 _QUERIES = ("test", "queries", "query")
 #: Deflate packs at most 1032 to 1.
 _MOST_PACKED = 1100.0
+_ZIP_ERRORS = (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError)
 #: No header is longer.
 _HEADER_BYTES = 1 << 16
 
@@ -149,7 +152,12 @@ def open_npz(path: Path, options: ReaderOptions) -> VectorSource:
     """Open an .npz file: one array of vectors, and `test` or `queries` if there is one.
 
     Its arrays are unpacked into a temporary folder, and memory-mapped there.
+
+    Raises:
+        DataError: see `check_growth`, and `open_npy`.
     """
+    with reading(path, *_ZIP_ERRORS), zipfile.ZipFile(path) as archive:
+        check_growth(path, sum(member.file_size for member in archive.infolist()), options)
     with unpacked(path, ratio=_MOST_PACKED) as (folder, cleanup):
         files = {file.stem: file for file in sorted(folder.rglob("*.npy"))}
         headers = {name: _read_header(file, f"{path}, {name}") for name, file in files.items()}
