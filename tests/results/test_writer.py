@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -274,6 +275,34 @@ def test_a_wall_clock_that_is_set_meanwhile_is_told_and_the_run_ends_after_it_be
         run = reader.run()
     assert run["environment"].get("clock_set_s") == told
     assert timedelta() <= run["finished_at"] - run["started_at"] < timedelta(seconds=60)
+
+
+@pytest.mark.parametrize("failure", [None, FileNotFoundError("logs")])
+def test_a_folder_that_is_moved_while_it_is_written_is_found_again(
+    tmp_path: Path, failure: Exception | None
+) -> None:
+    def write_and_move() -> None:
+        with RunWriter(tmp_path / "r") as writer:
+            begin(writer)
+            writer.trial(record())
+            (tmp_path / "r").rename(tmp_path / "away")
+            if failure is not None:
+                raise failure
+
+    with pytest.raises(UserError, match=r"moved.*go on with: vectrial run --resume .*/away"):
+        write_and_move()
+    with RunReader(tmp_path / "away") as reader:
+        assert {row["trial_id"] for row in reader.measured()} == {1}
+
+
+def test_a_folder_that_is_removed_while_it_is_written_is_said(tmp_path: Path) -> None:
+    def write_and_remove() -> None:
+        with RunWriter(tmp_path / "r") as writer:
+            begin(writer)
+            shutil.rmtree(tmp_path / "r")
+
+    with pytest.raises(UserError, match="removed while it was written"):
+        write_and_remove()
 
 
 def test_a_run_that_is_resumed_is_not_complete_before_it_ends(tmp_path: Path) -> None:

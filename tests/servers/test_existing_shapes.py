@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from vectrial.model.store import Address
 from vectrial.stores import registry
 
 pytestmark = pytest.mark.usefixtures("home")
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 #: The index's definition, the keys before their numbers, what else is done, and the rows.
@@ -49,31 +51,46 @@ def test_the_documents_of_an_index_are_its_rows(name: str, redis: Address) -> No
 
     definition, key, others, rows = REDIS[name]
     with closing(connect(redis, 10.0)) as client:
-        client.flushall()
-        schema = (
-            "page",
-            "NUMERIC",
-            "INDEXMISSING",
-            "v",
-            "VECTOR",
-            "FLAT",
-            6,
-            "TYPE",
-            "FLOAT32",
-            "DIM",
-            DIM,
-        )
-        about = ("ON", "HASH", *definition, "SCHEMA", *schema, "DISTANCE_METRIC", "L2")
-        client.execute_command("FT.CREATE", "nums", *about)
-        for at in range(500):
-            mapping = {"page": at % 40, "v": VECTORS[at].tobytes()}
-            client.hset(f"{key}{at}", mapping=mapping)
+        fill_redis(client, definition, key)
         others(client)
-        client.execute_command("FT.ALIASADD", "alias", "nums")
         before = client.config_get("*"), client.execute_command("FT.CONFIG", "GET", "*")
         _, found, dataset = measured("redis-search", redis, Existing("alias"), columns=("page",))
         assert (client.config_get("*"), client.execute_command("FT.CONFIG", "GET", "*")) == before
     assert (found.rows, dataset.rows) == (rows, rows)
+
+
+def fill_redis(client: Any, definition: Sequence[Any], key: str) -> None:
+    """Make an index over 500 hashes, of which `key` begins the keys, and an alias of it."""
+    client.flushall()
+    vector = ("FLAT", 6, "TYPE", "FLOAT32", "DIM", DIM, "DISTANCE_METRIC", "L2")
+    schema = ("page", "NUMERIC", "INDEXMISSING", "v", "VECTOR", *vector)
+    client.execute_command("FT.CREATE", "nums", "ON", "HASH", *definition, "SCHEMA", *schema)
+    for at in range(500):
+        client.hset(f"{key}{at}", mapping={"page": at % 40, "v": VECTORS[at].tobytes()})
+    client.execute_command("FT.ALIASADD", "alias", "nums")
+
+
+@pytest.mark.server("redis-search")
+def test_a_user_of_redis_who_may_only_read_is_enough(redis: Address) -> None:
+    from vectrial.stores.redis.server import connect
+
+    privileges = (
+        "+@read",
+        "+@connection",
+        "+info",
+        "+ft.search",
+        "+ft.aggregate",
+        "+ft.cursor",
+        "+ft.info",
+    )
+    assert " ".join(privileges) in (DOCS / "existing.md").read_text()
+    with closing(connect(redis, 10.0)) as client:
+        fill_redis(client, ("PREFIX", 1, "n:"), "n:")
+        client.execute_command("ACL", "SETUSER", "reader", "on", ">secret", "~*", *privileges)
+        reader = replace(redis, secrets={"user": "reader", "password": "secret"})
+        _, found, dataset = measured("redis-search", reader, Existing("alias"), columns=("page",))
+        client.execute_command("ACL", "DELUSER", "reader")
+    assert (found.rows, dataset.rows) == (500, 500)
 
 
 # -- Elasticsearch and OpenSearch ------------------------------------------------------------------

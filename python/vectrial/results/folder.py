@@ -4,7 +4,11 @@ links."""
 from __future__ import annotations
 
 import os
+import shlex
+from contextlib import suppress
 from pathlib import Path
+
+from vectrial.model.errors import UserError
 
 #: The suite that measures a choice of `vectrial tune` again.
 CHOSEN = "chosen.toml"
@@ -35,3 +39,39 @@ def replace_text(path: Path, text: str) -> None:
     except BaseException:
         fresh.unlink(missing_ok=True)
         raise
+
+
+class HeldFolder:
+    """A folder of a run that is being written, which is found again if somebody moves it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+    def close(self, error: BaseException | None = None) -> None:
+        """Let the folder go. error: what ended the writing.
+
+        Raises:
+            UserError: from `error`, the folder is not at its place any more.
+        """
+        try:
+            if error is None or isinstance(error, Exception):
+                self._check_place(error)
+        finally:
+            os.close(self._handle)
+
+    def _check_place(self, error: Exception | None) -> None:
+        with suppress(FileNotFoundError):
+            if os.path.samestat(self._folder.stat(), os.fstat(self._handle)):
+                return
+        link = Path(f"/proc/self/fd/{self._handle}")
+        now = link.readlink() if link.is_symlink() else link
+        moved = now.is_dir()
+        raise UserError(
+            f"the run's folder was {'moved' if moved else 'removed'} while it was written",
+            where=str(self._folder),
+            remedy="what was measured is there; go on with: "
+            + shlex.join(["vectrial", "run", "--resume", str(now)])
+            if moved
+            else "start the run again; if the folder was moved, `vectrial run --resume` goes on",
+        ) from error

@@ -32,6 +32,7 @@ from vectrial.results.database import (
     read_errors,
     write_errors,
 )
+from vectrial.results.folder import HeldFolder
 
 _ROWS_OF_STATEMENT = 100
 #: A wall clock that was set by less is not told: it is kept right by small steps.
@@ -109,6 +110,7 @@ class RunWriter:
             ) from error
         self.folder, self._discarded = folder, False
         self._opened = _now(), _passed_s()
+        self._held = HeldFolder(folder)
         self._db = open_database(folder, read_only=False)
         self._columns: dict[str, list[str]] = {}
         if not has_tables(self._db):
@@ -124,8 +126,10 @@ class RunWriter:
     def __enter__(self) -> RunWriter:
         return self
 
-    def __exit__(self, *exc: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Close the run. Raises UserError if its folder was moved or removed meanwhile."""
         self._db.close()
+        self._held.close(error)
         if self._discarded:
             shutil.rmtree(self.folder, ignore_errors=True)
             if self._above is not None:

@@ -312,9 +312,15 @@ class RedisSearch(RedisStore):
 
 
 def version(client: Any) -> str:
-    """Version of the server, and of the query engine if it differs."""
+    """Version of the server, and of the query engine if it differs and the user may see it."""
+    from redis.exceptions import NoPermissionError
+
     server = str(client.info("server")["redis_version"])
-    for listed in client.module_list():
+    try:
+        modules = client.module_list()
+    except NoPermissionError:
+        return server
+    for listed in modules:
         module = {as_text(name): value for name, value in listed.items()}
         if as_text(module["name"]) == "search":
             major, rest = divmod(int(module["ver"]), 10_000)
