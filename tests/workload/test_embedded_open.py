@@ -45,12 +45,12 @@ def served(
     library: Library,
     rate: float,
     *,
-    alone: bool = False,
+    single_thread: bool = False,
     in_flight: int = 64,
     duration_s: float = 0.5,
 ) -> Phase:
     load = OpenLoop(rate, duration_s, "constant", in_flight=in_flight)
-    return search(library, QUERIES, TRUTH, load, alone=alone, warmup_queries=4)
+    return search(library, QUERIES, TRUTH, load, single_thread=single_thread, warmup_queries=4)
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_every_figure_is_of_the_same_requests() -> None:
 def test_one_caller_is_the_calling_thread_and_waits_for_itself() -> None:
     """20 ms a search, asked every 2.5 ms: what is due waits, longer and longer."""
     library = Library(0.02)
-    phase = served(library, 400, alone=True)
+    phase = served(library, 400, single_thread=True)
     assert library.threads == {threading.main_thread().name}
     assert phase.metrics["concurrency"] == 1
     assert not phase.valid
@@ -103,7 +103,7 @@ def test_wrong_answers_are_judged_and_failures_counted() -> None:
 
     # There is time for all of them, however late a busy machine sends them.
     load = OpenLoop(200, 60.0, "trace", np.arange(100) * 5_000_000)
-    phase = search(fails, QUERIES, TRUTH, load, alone=False)
+    phase = search(fails, QUERIES, TRUTH, load, single_thread=False)
     assert phase.metrics["errors"] == 25
     assert phase.errors[0][0] == "RuntimeError"
     assert not phase.valid
@@ -113,7 +113,7 @@ def test_wrong_answers_are_judged_and_failures_counted() -> None:
 def test_progress_is_told_while_one_caller_waits() -> None:
     told: list[tuple[float, float, str]] = []
     search(
-        Library(0.0), QUERIES, TRUTH, OpenLoop(50, 0.6, "constant"), alone=True,
+        Library(0.0), QUERIES, TRUTH, OpenLoop(50, 0.6, "constant"), single_thread=True,
         progress=lambda *said: told.append(said),
     )  # fmt: skip
     assert told
