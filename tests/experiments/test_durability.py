@@ -95,6 +95,7 @@ def test_who_syncs_keeps_every_row(outage: str, count: int, tmp_path: Path) -> N
     [
         (liar_stores.Unsynced, "power_cut", "unanswered"),
         (liar_stores.SyncedLate, "power_cut", "lost_rows"),
+        (liar_stores.OutOfTheFolder, "power_cut", "unanswered"),
         (liar_stores.Forgetful, "kill", "lost_rows"),
         (liar_stores.Undeleting, "kill", "returned_rows"),
         (liar_stores.Stale, "kill", "old_rows"),

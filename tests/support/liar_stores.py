@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,16 @@ class SyncedLate(Unsynced):
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             connection.execute("PRAGMA synchronous = OFF")
+
+
+class OutOfTheFolder(SqliteStore):
+    """Keeps its file in shared memory, and not in its folder."""
+
+    name = "out-of-the-folder"
+
+    def __init__(self, location: Path) -> None:
+        super().__init__(location)
+        self._file = Path("/dev/shm") / f"{str(location).replace('/', '-')}.sqlite"
 
 
 class Forgetful(SqliteStore):
@@ -107,7 +118,7 @@ class Honest(SqliteStore):
     name = "honest"
 
 
-LIARS = (Unsynced, SyncedLate, Forgetful, Undeleting, Stale, Torn)
+LIARS = (Unsynced, SyncedLate, OutOfTheFolder, Forgetful, Undeleting, Stale, Torn)
 for _kind in (*LIARS, Honest):
     _kind.durability = Durability.SYNCED
     _kind.capabilities = replace(

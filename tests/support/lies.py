@@ -159,6 +159,7 @@ def _of_outages() -> Iterator[Lie]:
     for kind, what in (
         (liar_stores.Unsynced, "`durability`: power cut"),
         (liar_stores.SyncedLate, "`durability`: power cut, lost rows"),
+        (liar_stores.OutOfTheFolder, "`durability`: power cut"),
         (liar_stores.Forgetful, "`durability`: kill, lost rows"),
         (liar_stores.Undeleting, "`durability`: kill, deleted rows that are back"),
         (liar_stores.Stale, "`durability`: kill, old rows"),

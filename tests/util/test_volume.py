@@ -50,6 +50,18 @@ def test_of_a_power_cut_what_was_synced_is_left(tmp_path: Path) -> None:
 
 
 @in_own_thread
+def test_shared_memory_is_of_its_own_and_as_empty_as_after_a_power_cut(tmp_path: Path) -> None:
+    shared = Path("/dev/shm")
+    with Volume(tmp_path / "image", tmp_path / "disk", SIZE) as disk:
+        assert not list(shared.iterdir())
+        (shared / "folder").mkdir()
+        subprocess.run(["touch", "/dev/shm/rows", "/dev/shm/folder/rows"], check=True)
+        assert {path.name for path in shared.iterdir()} == {"rows", "folder"}
+        disk.cut_power(lambda: None)
+        assert not list(shared.iterdir())
+
+
+@in_own_thread
 def test_a_full_disk_takes_nothing_until_it_is_released(tmp_path: Path) -> None:
     with Volume(tmp_path / "image", tmp_path / "disk", SIZE) as disk:
         disk.fill()

@@ -7,7 +7,8 @@ this one keeps every block that it was given.
 
 It is mounted in a mount namespace that begins with the first volume of this process: this process
 and those that it starts from then on see it, and it vanishes with the last of them, however they
-end. Needs root.
+end. They have shared memory (/dev/shm) of their own, too, which a power cut empties: files there
+are as lasting as memory. Needs root.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ _COPIES = 20
 #: Bytes that ext4 takes for itself at least; less is no file system.
 _LEAST_BYTES = 16 << 20
 _FILLER = ".filler"
+_SHARED_MEMORY = Path("/dev/shm")
 
 
 class NoVolume(VectrialError):
@@ -100,6 +102,7 @@ class Volume:
             raise NoVolume(f"the kernel wrote to {self.folder} in each of {_COPIES} copies")
         end()
         self._unmount()
+        _empty_shared_memory()
         self._cut.replace(self._image)
         self._mount()
         return copies
@@ -172,7 +175,18 @@ def _own_mounts() -> None:
     if libc.unshare(_CLONE_NEWNS):
         raise NoVolume(f"no mounts of its own: {os.strerror(ctypes.get_errno())}")
     _run("mount", "--make-rslave", "/")
+    if _SHARED_MEMORY.is_dir():
+        _run("mount", "-t", "tmpfs", "-o", "mode=1777", "vectrial", str(_SHARED_MEMORY))
     _OWN.made = True
+
+
+def _empty_shared_memory() -> None:
+    """Remove all files in the shared memory of this thread and of what it started."""
+    for path in _SHARED_MEMORY.iterdir() if getattr(_OWN, "made", False) else ():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _run(*argv: str) -> None:
