@@ -138,8 +138,8 @@ def open_bundle(path: Path, expected: str | None = None) -> Iterator[tuple[Bundl
             contradicts the run's database.
         UserError: `expected` is not a seal.
     """
-    with tempfile.TemporaryDirectory(prefix="vectrial-bundle-") as scratch:
-        root = Path(scratch) / "content"
+    with ScratchFolder(".bundle-", Path(tempfile.gettempdir())) as scratch:
+        root = scratch / "content"
         yield _check_and_unpack(path, root, expected), root / _RUN
 
 

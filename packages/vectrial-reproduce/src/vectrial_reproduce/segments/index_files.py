@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from vectrial.model.dataset import Dataset
 from vectrial.model.errors import StoreError
 from vectrial.model.schema import Schema
 from vectrial.model.store import Store
+from vectrial.util.scratch import ScratchFolder
 from vectrial.workload import ingest
 
 #: A folder in memory, which the sync of a finished index costs nothing.
@@ -102,8 +102,5 @@ def scratch_folder(segment_bytes: int, count: int, fallback: Path) -> Iterator[P
     in_memory = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= needed
     place = _MEMORY if in_memory else fallback
     place.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="vectrial-segments-", dir=place))
-    try:
+    with ScratchFolder(".segments-", place) as folder:
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
