@@ -216,7 +216,7 @@ REFUSED: dict[str, tuple[str, bytes, str]] = {
     "bytes": (
         "a.csv",
         bytes(range(256)) * 20,
-        "line 1: the line is not UTF-8|no column of vectors",
+        "line 2: the line is not UTF-8",
     ),
 }
 

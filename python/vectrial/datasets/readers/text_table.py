@@ -175,7 +175,8 @@ def _parsing(path: Path) -> Iterator[None]:
 
 def _header(path: Path) -> bool | None:
     """True if the first line must hold names, False if it must not, None if that is DuckDB's to
-    find. pandas names the columns of a matrix by their numbers, and nothing is named by a list."""
+    find, which takes 0.5 for a name where integers follow. pandas names the columns of a matrix by
+    their numbers, and nothing is named by a list or a fraction."""
     cells = list[str]()
     with suppress(csv.Error):
         cells = next(_rows(path))
@@ -183,7 +184,11 @@ def _header(path: Path) -> bool | None:
     numbers = list(map(str, range(len(names))))
     if names and names == numbers and (len(names) > 3 or len(names) < len(cells)):
         return True
-    return False if any(len(_numbers(one) or ()) > 1 for one in cells) else None
+    lists = [_numbers(one) or () for one in cells]
+    if any(len(one) > 1 for one in lists):
+        return False
+    fractions = any(not number.is_integer() for one in lists for number in one)
+    return False if fractions and all(lists) else None
 
 
 def _check_lines(path: Path) -> None:
