@@ -204,6 +204,35 @@ def test_an_ordinary_user_has_networks_too(tmp_path: Path) -> None:
 
 
 @other_user.needs_root
+@pytest.mark.parametrize("folder", ["/tmp", "/dev/shm"])
+def test_what_a_server_leaves_in_memory_goes_with_it(folder: str, tmp_path: Path) -> None:
+    if not can_cover_folders():
+        pytest.skip("root may not cover folders here")
+    user = Account(free_account().number, covers=True)
+    work = tmp_path / "work"
+    work.mkdir()
+    shown = [Path(sys.executable), Path(sys.prefix), Path(sys.base_prefix), work]
+    order = user.confine_arguments(shown, tmp_path / "passwd")
+    user.take_ownership(work)
+    code = (
+        "from pathlib import Path\n"
+        f"here = Path({folder!r})\n"
+        "(here / 'left-by-a-server').touch()\n"
+        "print(*(path.name for path in here.iterdir()))"
+    )
+    done = subprocess.run(
+        confine_command((sys.executable, "-c", code), **order),
+        cwd=work,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(done.stdout.split()) <= {"left-by-a-server", tmp_path.parts[2]}
+    assert "left-by-a-server" in done.stdout
+    assert not (Path(folder) / "left-by-a-server").exists()
+
+
+@other_user.needs_root
 def test_root_without_the_right_to_make_namespaces_is_told(tmp_path: Path) -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(HERE)!r}); import tiny_server\n"

@@ -5,6 +5,8 @@ Ids are taken from 61184 to 65519, the range that systemd sets aside for such us
 containers. One is free when no account has it and no process runs with it. Folders that only root
 may enter, such as root's home, are covered by empty ones in the server's view of the file system,
 with the program and the data back in their places; so the server needs no right to pass them.
+Folders for temporary files and shared memory (/dev/shm) are covered, too: what a server that is
+killed leaves there goes with it.
 Where root may not do that, as in most containers, the server runs as nobody, and its program and
 its data must be where nobody may go.
 """
@@ -28,7 +30,7 @@ from vectrial.util import paths
 
 NOBODY = 65534
 _IDS = range(61184, 65520)
-_SHARED = (Path("/tmp"), Path("/var/tmp"))
+_SHARED = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
 _OTHERS_ENTER = stat.S_IXOTH
 
 

@@ -39,7 +39,7 @@ MS_BIND, MS_REC, MS_PRIVATE = 4096, 16384, 1 << 18
 PR_SET_PDEATHSIG = 1
 PR_SET_NO_NEW_PRIVS = 38
 _SIOCGIFFLAGS, _SIOCSIFFLAGS, _IFF_UP = 0x8913, 0x8914, 1
-_WORLD_WRITABLE = frozenset(("/tmp", "/var/tmp"))
+_WORLD_WRITABLE = frozenset(("/tmp", "/var/tmp", "/dev/shm"))
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
