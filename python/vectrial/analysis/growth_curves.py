@@ -64,7 +64,7 @@ _KINDS: Mapping[str, _Kind] = {
     "ready_s": _Kind(_LOADED, 0.15, 0.15),
     # The heap of a process is known to about 8 MiB, of an index to 5 %.
     _MEMORY: _Kind(_STORED, 0.03, 0.2, floor=160 * 2**20),
-    "disk_bytes": _Kind(_STORED, 0.02, 0.25),
+    "disk_bytes": _Kind(_STORED, 0.02, 0.3),
     "qps": _Kind(_QUERY, 0.08, 0.08),
     "latency_p99": _Kind(_QUERY, 0.12, 0.12),
     # As the odds of a miss.

@@ -211,7 +211,7 @@ def test_no_process_outlives_the_command(
 ) -> None:
     words = ["site", str(site.runs), "--out", str(tmp_path / "out"), "--jobs", "2"]
     command = psutil.Popen(
-        [sys.executable, "-m", "vectrial", *words],
+        [sys.executable, "-m", "vectrial.cli.main", *words],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
