@@ -43,6 +43,8 @@ from oracles.vectors import Neighbours, Vectors, clustered
 from turns import busy
 
 LIBRARIES = ("hnswlib", "faiss", "usearch")
+#: The command line, as a process.
+VECTRIAL = (sys.executable, "-m", "vectrial.cli.main")
 GRID = tuple(itertools.product((8, 16, 24, 32), (40, 100, 200, 400)))
 #: What `quick` builds.
 QUICK_BUILD = (16, 128)
@@ -79,7 +81,7 @@ def growth(name: str, sizes: Sequence[int]) -> str:
 
 def vectrial(*words: object, env: Mapping[str, str] | None = None) -> list[dict[str, Any]]:
     """The objects that a command prints with `--format jsonl`."""
-    command = [sys.executable, "-m", "vectrial", *map(str, words), "--format", "jsonl"]
+    command = [*VECTRIAL, *map(str, words), "--format", "jsonl"]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, **(env or {})}
     )
@@ -143,10 +145,12 @@ def tune(given: argparse.Namespace, bench: harness.Bench) -> None:
                 if choice["params"] is None:
                     print(f"{library} {data.name} {recall}: {choice['reason']}", file=sys.stderr)
                     continue
-                _held(bench, f"tune {library} {data.name} {recall}", built, choice, truth, recall)
+                _compare_choice(
+                    bench, f"tune {library} {data.name} {recall}", built, choice, truth, recall
+                )
 
 
-def _held(
+def _compare_choice(
     bench: harness.Bench,
     name: str,
     built: Sequence[graphs.Graph],
@@ -191,7 +195,7 @@ def quick(given: argparse.Namespace, bench: harness.Bench) -> None:
                 "quick", *LIBRARIES, "--dataset", data.name, "--rows", count,
                 "--minutes", minutes, "--out", given.out,
             )  # fmt: skip
-            wrong, missed, pairs = _told(found, speeds)
+            wrong, missed, pairs = _count_errors(found, speeds)
             name = f"quick, {count:,} rows of {data.name} in {minutes} min"
             bench.add(
                 harness.figure(f"{name}: pairs in the wrong order", "", [wrong], 0),
@@ -199,7 +203,7 @@ def quick(given: argparse.Namespace, bench: harness.Bench) -> None:
             )
 
 
-def _told(found: Sequence[Mapping[str, Any]], speeds: np.ndarray) -> tuple[int, int, int]:
+def _count_errors(found: Sequence[Mapping[str, Any]], speeds: np.ndarray) -> tuple[int, int, int]:
     """Pairs that differ by 20 % or more: in the wrong order by the table, and not told apart."""
     said = {o["store"]: o["qps_at_recall"] for o in found if o["kind"] == "store"}
     apart = {
@@ -246,7 +250,7 @@ def forecast(given: argparse.Namespace, bench: harness.Bench) -> None:
             if value is None:
                 continue
             metric = one.curve.quantity.metric
-            outside[metric].append(not one.forecast.holds(value))
+            outside[metric].append(not one.forecast.contains(value))
             widths[metric].append(one.forecast.high / one.forecast.low)
             if metric == "recall_mean":
                 far.append(abs(value - one.forecast.value) > 0.01)
@@ -354,7 +358,7 @@ def estimate(given: argparse.Namespace, bench: harness.Bench) -> None:
         data = imported(SIZES[-1], 64)
         file = given.out / "suite.toml"
         file.write_text(growth(data.name, SIZES[:count]))
-        command = [sys.executable, "-m", "vectrial", "run", str(file), "--dry-run"]
+        command = [*VECTRIAL, "run", str(file), "--dry-run"]
         env = {**os.environ, "COLUMNS": "300"}
         said = subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout
         (number, unit), *_ = re.findall(r"about ([\d,]+) (s|min)", said)

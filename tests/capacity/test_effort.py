@@ -50,12 +50,12 @@ class Simulated:
         recall = 1 - 1 / (point["ef_search"] + 1)
         phase = Phase(how["name"], 0, 1, {"ef_search": point["ef_search"]})
         if isinstance(load, ClosedLoop):
-            self._told(phase, recall, qps=CAPACITY / 5, p99_us=900.0)
+            self._fill_metrics(phase, recall, qps=CAPACITY / 5, p99_us=900.0)
             return phase
         self.loads.append(load)
         phase.params = {**phase.params, "loop": "open", "rate": load.rate}
         if load.rate <= CAPACITY:
-            self._told(phase, recall - self.lost, qps=load.rate, p99_us=5_000.0)
+            self._fill_metrics(phase, recall - self.lost, qps=load.rate, p99_us=5_000.0)
             if self.unsent is not None:
                 phase.metrics["unsent"] = self.unsent
                 phase.invalidate("no room for 3 requests beside the 64 in flight: they had to wait")
@@ -63,13 +63,13 @@ class Simulated:
             phase.metrics = {"count": 0, "errors": 500, "latency_p99": None, "recall_mean": None}
             phase.invalidate("all 500 operations failed")
         elif self.beyond == "short":
-            self._told(phase, 0.5 * recall, qps=CAPACITY, p99_us=5_000.0)
+            self._fill_metrics(phase, 0.5 * recall, qps=CAPACITY, p99_us=5_000.0)
             phase.invalidate("overloaded: 40% of the arrivals were left over")
         else:
-            self._told(phase, 0.99 * RECALL, qps=CAPACITY, p99_us=90_000.0)
+            self._fill_metrics(phase, 0.99 * RECALL, qps=CAPACITY, p99_us=90_000.0)
         return phase
 
-    def _told(self, phase: Phase, recall: float, qps: float, p99_us: float) -> None:
+    def _fill_metrics(self, phase: Phase, recall: float, qps: float, p99_us: float) -> None:
         phase.metrics = {
             "count": 1000, "errors": 0, "qps": qps, "recall_mean": recall,
             "latency_p50": p99_us / 3, "latency_p99": p99_us,

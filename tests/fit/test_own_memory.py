@@ -42,11 +42,11 @@ def test_what_the_client_took_is_held_until_it_is_needed(
     found = rehearsed(load, monkeypatch)
     assert found.peak_bytes is not None
     assert found.peak_bytes > 10 * MIB, "this process with numpy"
-    held = found._held
+    held = found._ballast
     assert held is not None
     assert held.nbytes < found.peak_bytes
     found.release()
-    assert found._held is None
+    assert found._ballast is None
 
 
 def test_more_clients_take_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:

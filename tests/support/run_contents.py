@@ -50,7 +50,7 @@ class RunContents:
             for facts in self.datasets:
                 writer.dataset(facts)
             for record in self.trials:
-                writer.trial(_held(record))
+                writer.trial(_worker_record(record))
             writer.finish()
         if self.suite:
             (folder / "suite.toml").write_text(self.suite)
@@ -69,7 +69,7 @@ class RunContents:
         datasets = [{**row, "facts": json.loads(row["facts"])} for row in self.datasets]
         trials, histograms, processes = [], {}, {}
         for trial_id, (first, made_up) in enumerate(self._numbered(), 1):
-            record = _held(made_up)
+            record = _worker_record(made_up)
             trials.append(_trial(trial_id, first, record))
             for phase_id, phase in enumerate(record.phases, first):
                 if "latency" in phase.histograms:
@@ -135,7 +135,7 @@ class _WriterAtOnce(RunWriter):
         pass
 
 
-def _held(record: TrialRecord) -> TrialRecord:
+def _worker_record(record: TrialRecord) -> TrialRecord:
     """The trial as a worker hands it over."""
     phases = []
     for phase in record.phases:

@@ -11,7 +11,7 @@ from vectrial.analysis.trial import PhaseResult, Trial
 from vectrial.model.phase import Role
 from vectrial.util import formatting
 
-#: Other work of fewer processors than this is not told.
+#: Least processors that other work kept busy for the answer to mention it.
 _OTHER_CORES = 0.1
 #: Phases of which the answer is made, and the one that looks for the recall.
 _CONFIRM, _PASS = "confirm", "recall"
@@ -142,7 +142,7 @@ def sentence(trial: Trial) -> str:
     said = (
         f"{formatting.number(rate)}/s with {limits(phase)}: {tail},"
         f" recall {formatting.recall(recall)}, {figures['errors']:,.0f} errors in"
-        f" {figures['count']:,.0f} requests{at}{_beside(trial)}"
+        f" {figures['count']:,.0f} requests{at}{_other_work(trial)}"
     )
     return said if trial.status == "ok" else f"{said} — {trial.status}: {trial.reason}"
 
@@ -156,8 +156,8 @@ def _tail(trial: Trial, p99_us: float) -> str:
     return f"{worst} (from {min(known) / 1e3:,.3g} ms in {len(known)} confirmations)"
 
 
-def _beside(trial: Trial) -> str:
-    """What other work took of the machine meanwhile; empty if it was hardly anything."""
+def _other_work(trial: Trial) -> str:
+    """The processors that other work kept busy meanwhile, in words; empty if they were few."""
     cores = other_cores(trial)
     if cores is None or cores < _OTHER_CORES:
         return ""

@@ -281,10 +281,11 @@ def _measured(run: RunData, recall: float) -> Iterator[tuple[Quantity, int, _Val
             if read is not None:
                 exact = all(_is_exact(point) for point in read.points)
                 yield Quantity(metric, clients, exact=exact), rows, read
+    fewest = min((clients for _, _, clients in searches), default=0)
     for (_, rows, clients), points in searches.items():
-        for point in points:
+        for point in points if clients == fewest else ():
             setting = tuple(sorted((n, v) for n, v in point.params.items() if n not in _COMMON))
-            if setting and clients == min(at for _, _, at in searches):
+            if setting:
                 yield from _value(point, Quantity(_RECALL, clients, setting), rows)
 
 

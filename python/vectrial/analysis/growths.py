@@ -62,7 +62,7 @@ def outlooks(found: Iterable[Curve], rows: float) -> list[Outlook]:
         for curve in found
         if (fitted := curve.growth) is not None and rows >= curve.sizes[0]
     ]
-    # What lies on its law but for rounding says nothing of others, nor they of it.
+    # An exact growth has no noise: it needs no prior, and says nothing about that of others.
     alike: dict[Quantity, list[tuple[Curve, Growth]]] = defaultdict(list)
     for curve, fitted in grown:
         if fitted.checks:
@@ -89,8 +89,8 @@ def _alike(quantity: Quantity) -> Quantity:
 
 
 def _noise(members: Sequence[tuple[Curve, Growth]]) -> Prior:
-    """What curves of one quantity say together of the variance around their laws. Curves of fewer
-    sizes than most have do not count."""
+    """The prior of the variance around the laws, from all curves of one quantity. Only curves with
+    the most common number of sizes count."""
     freedoms = [fitted.fit.freedom for _, fitted in members]
     usual = max(freedoms, key=freedoms.count)
     variances: dict[str, list[float]] = defaultdict(list)

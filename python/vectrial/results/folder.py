@@ -41,15 +41,16 @@ def replace_text(path: Path, text: str) -> None:
         raise
 
 
-class HeldFolder:
-    """A folder of a run that is being written, which is found again if somebody moves it."""
+class FolderHandle:
+    """A handle on the folder of a run that is being written: it finds the folder if somebody moves
+    it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        self._descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
 
     def close(self, error: BaseException | None = None) -> None:
-        """Let the folder go. error: what ended the writing.
+        """Close the handle. error: the error that ended the writing, if any.
 
         Raises:
             UserError: from `error`, the folder is not at its place any more.
@@ -58,20 +59,22 @@ class HeldFolder:
             if error is None or isinstance(error, Exception):
                 self._check_place(error)
         finally:
-            os.close(self._handle)
+            os.close(self._descriptor)
 
     def _check_place(self, error: Exception | None) -> None:
         with suppress(FileNotFoundError):
-            if os.path.samestat(self._folder.stat(), os.fstat(self._handle)):
+            if os.path.samestat(self._folder.stat(), os.fstat(self._descriptor)):
                 return
-        link = Path(f"/proc/self/fd/{self._handle}")
+        link = Path(f"/proc/self/fd/{self._descriptor}")
         now = link.readlink() if link.is_symlink() else link
-        moved = now.is_dir()
+        if now.is_dir():
+            again = shlex.join(["vectrial", "run", "--resume", str(now)])
+            what, remedy = "moved", f"what was measured is there; go on with: {again}"
+        else:
+            again = "`vectrial run --resume` goes on"
+            what, remedy = "removed", f"start the run again; if the folder was moved, {again}"
         raise UserError(
-            f"the run's folder was {'moved' if moved else 'removed'} while it was written",
+            f"the run's folder was {what} while it was written",
             where=str(self._folder),
-            remedy="what was measured is there; go on with: "
-            + shlex.join(["vectrial", "run", "--resume", str(now)])
-            if moved
-            else "start the run again; if the folder was moved, `vectrial run --resume` goes on",
+            remedy=remedy,
         ) from error

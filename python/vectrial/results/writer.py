@@ -32,7 +32,7 @@ from vectrial.results.database import (
     read_errors,
     write_errors,
 )
-from vectrial.results.folder import HeldFolder
+from vectrial.results.folder import FolderHandle
 
 _ROWS_OF_STATEMENT = 100
 #: A wall clock that was set by less is not told: it is kept right by small steps.
@@ -110,8 +110,8 @@ class RunWriter:
             ) from error
         self.folder, self._discarded = folder, False
         self._opened = _now(), _passed_s()
-        self._held = HeldFolder(folder)
         self._db = open_database(folder, read_only=False)
+        self._handle = FolderHandle(folder)
         self._columns: dict[str, list[str]] = {}
         if not has_tables(self._db):
             with self._transaction():
@@ -129,7 +129,7 @@ class RunWriter:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Close the run. Raises UserError if its folder was moved or removed meanwhile."""
         self._db.close()
-        self._held.close(error)
+        self._handle.close(error)
         if self._discarded:
             shutil.rmtree(self.folder, ignore_errors=True)
             if self._above is not None:
@@ -226,7 +226,7 @@ class RunWriter:
         ).fetchone()
         if known is None:
             with self._transaction():
-                self._insert("dataset", [self._known_columns("dataset", facts)])
+                self._insert("dataset", [self._row_of("dataset", facts)])
         elif known[0] != facts["fingerprint"]:
             raise UserError(
                 f"dataset '{name}' is not what it was when this run began",
@@ -256,7 +256,7 @@ class RunWriter:
             self._insert("trial", [_trial(trial_id, record)])
             phase_ids = self._phases(trial_id, record)
             telemetry = _telemetry(trial_id, phase_ids, record)
-            self._insert("telemetry", [self._known_columns("telemetry", row) for row in telemetry])
+            self._insert("telemetry", [self._row_of("telemetry", row) for row in telemetry])
             self._insert("gate", [{"trial_id": trial_id, **row._asdict()} for row in record.gate])
 
     def _delete_trial(self, key: str) -> None:
@@ -285,8 +285,8 @@ class RunWriter:
         assert found is not None
         return int(found[0])
 
-    def _known_columns(self, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
-        """The columns of a table in a row that may lack some, or have others."""
+    def _row_of(self, table: str, row: Mapping[str, Any]) -> dict[str, Any]:
+        """A row of a table, from values that may lack some of its columns, or have others."""
         if table not in self._columns:
             described = self._db.execute(f"describe {table}").fetchall()
             self._columns[table] = [column[0] for column in described]

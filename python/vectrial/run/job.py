@@ -43,8 +43,8 @@ from vectrial.worker.messages import (
     Waiting,
 )
 
-#: A trial that took more than so many times as long as its own clock says, and so many seconds
-#: more, has a clock that was slowed down: messages may be read late on a busy machine.
+#: A trial's own clock was slowed down if the trial took more than this factor times what that clock
+#: says, plus these seconds: a busy machine reads messages late.
 _SLOWER_CLOCK, _LATE_S = 1.5, 2.0
 
 
@@ -305,7 +305,7 @@ def _out_of_memory(job: Job, facts: Mapping[str, Any] | None) -> str:
 
 
 class _TrialClock:
-    """How long each trial took by the clock of this process, which no store can set."""
+    """Durations of trials by the clock of this process, which no store can set."""
 
     def __init__(self) -> None:
         self._began: dict[str, float] = {}

@@ -258,7 +258,7 @@ def free_ports(count: int) -> list[int]:
         return [int(one.getsockname()[1]) for one in sockets]
 
 
-def taken_ports(ports: Mapping[str, int]) -> list[int]:
+def ports_in_use(ports: Mapping[str, int]) -> list[int]:
     """The ports on which something listens already."""
     found = []
     for port in ports.values():
@@ -357,7 +357,7 @@ class StartedServer(Server):
 
     def _lost_ports(self) -> list[int]:
         """The server's ports that another program took."""
-        return taken_ports(self._ports)
+        return ports_in_use(self._ports)
 
     def is_alive(self) -> bool:
         return self._process.is_alive()

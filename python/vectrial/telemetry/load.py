@@ -1,4 +1,4 @@
-"""How busy the machine is before anything is measured: by how much work takes longer."""
+"""Load of the machine before anything is measured: the factor by which work takes longer."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import os
 import threading
 import time
 
-#: More than so many times as long is said to nobody: a few tenths of a second tell no more.
+#: Greatest slowdown that is reported: a few tenths of a second cannot tell more.
 _MOST = 20.0
-#: Bytes of one step of the work, which holds no lock of the interpreter.
+#: Bytes hashed in one step: while it hashes so many, Python releases its lock.
 _STEP_BYTES = 1 << 20
 
 
 def slowdown(seconds: float = 0.2) -> float:
-    """How many times as long work on every processor takes now as if nothing else ran; at least 1.
+    """The factor by which work on every processor takes longer than on an idle machine; at least 1.
 
-    Threads, one for each processor, compute for this time; what they miss of it went to other
-    processes.
+    One thread for each processor computes for this time. The part of it in which a thread did not
+    run went to other processes.
     """
     shares: list[tuple[float, float]] = []
     threads = [

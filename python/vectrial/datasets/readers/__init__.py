@@ -7,7 +7,6 @@ neighbours, filters, metadata). Whatever the bytes, reading ends well or with `D
 
 from __future__ import annotations
 
-import struct
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +28,7 @@ from vectrial.datasets.readers.hdf5 import open_hdf5
 from vectrial.datasets.readers.jsonl import open_jsonl
 from vectrial.datasets.readers.layout import FileRole, files_of, natural, role_of, whole_sets
 from vectrial.datasets.readers.matrices import is_pair, open_pair
-from vectrial.datasets.readers.numpy_files import open_npy, open_npz
+from vectrial.datasets.readers.numpy_files import ZIP_ERRORS, open_npy, open_npz
 from vectrial.datasets.readers.parquet import open_parquet, open_shards, shard_pattern
 from vectrial.datasets.readers.qdrant import is_qdrant, open_qdrant
 from vectrial.datasets.readers.text_table import open_text_table
@@ -73,7 +72,6 @@ _WITH_COLUMNS: tuple[Callable[..., VectorSource], ...] = (
     *(open_hdf5, open_npz, open_parquet, open_jsonl, open_text_table),
     *(open_shards, open_vectordbbench, open_qdrant),
 )
-_ZIP_ERRORS = (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError)
 
 #: What `open_source` reads, for help and messages.
 FORMATS = (
@@ -296,7 +294,7 @@ def _is_known(path: Path) -> bool:
 
 def _open_npz_or_archive(path: Path, options: ReaderOptions) -> VectorSource:
     if zipfile.is_zipfile(path):
-        with reading(path, *_ZIP_ERRORS), zipfile.ZipFile(path) as bundle:
+        with reading(path, *ZIP_ERRORS), zipfile.ZipFile(path) as bundle:
             names = bundle.namelist()
         if names and all(name.endswith(".npy") for name in names):
             return _opened(open_npz, path, options)

@@ -123,7 +123,8 @@ _VECTORS = ("train", "vectors", "embeddings", "emb", "X", "x", "data", "base", "
 _QUERIES = ("test", "queries", "query")
 #: Deflate packs at most 1032 to 1.
 _MOST_PACKED = 1100.0
-_ZIP_ERRORS = (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError)
+#: What zipfile raises on damaged files.
+ZIP_ERRORS = (zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, OSError)
 #: No header is longer.
 _HEADER_BYTES = 1 << 16
 
@@ -156,7 +157,7 @@ def open_npz(path: Path, options: ReaderOptions) -> VectorSource:
     Raises:
         DataError: see `check_growth`, and `open_npy`.
     """
-    with reading(path, *_ZIP_ERRORS), zipfile.ZipFile(path) as archive:
+    with reading(path, *ZIP_ERRORS), zipfile.ZipFile(path) as archive:
         check_growth(path, sum(member.file_size for member in archive.infolist()), options)
     with unpacked(path, ratio=_MOST_PACKED) as (folder, cleanup):
         files = {file.stem: file for file in sorted(folder.rglob("*.npy"))}

@@ -174,9 +174,11 @@ def _parsing(path: Path) -> Iterator[None]:
 
 
 def _header(path: Path) -> bool | None:
-    """True if the first line must hold names, False if it must not, None if that is DuckDB's to
-    find, which takes 0.5 for a name where integers follow. pandas names the columns of a matrix by
-    their numbers, and nothing is named by a list or a fraction."""
+    """True if the first line holds names, False if it holds a row, None if DuckDB is to decide.
+
+    pandas names the columns of a matrix 0, 1, 2, which DuckDB takes for a row. A list or a fraction
+    is no name, but DuckDB takes 0.5 for one if the lines below have an integer there.
+    """
     cells = list[str]()
     with suppress(csv.Error):
         cells = next(_rows(path))

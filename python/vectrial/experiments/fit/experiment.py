@@ -35,7 +35,7 @@ from vectrial.workload.record import ERROR_SHARE
 #: Requests in flight that a library is offered at most, as a multiple of those that the limit on
 #: p99 allows on average.
 _IN_FLIGHT, _LEAST_IN_FLIGHT = 4, 8
-#: A limit from which on another process within it decides nothing.
+#: Least memory limit under which one more process does not change the outcome.
 _SPARE_BYTES = 1 << 30
 #: Of the missing recall, the share that the search parameter is chosen to exceed it by: an index
 #: that is built again has another recall.

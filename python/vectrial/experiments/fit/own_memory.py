@@ -1,9 +1,9 @@
-"""How much of a measuring process's memory is not the library's: its modules, the queries with
-their neighbours, and the client that sends the load.
+"""Memory of a measuring process that is not the library's: its modules, the queries with their
+neighbours, and the client that sends the load.
 
 The client is rehearsed before there are rows: it sends the load to a searcher that does nothing.
-What it takes at its peak is held from then on until it is needed, so that it counts whether the
-load or the searches take most.
+As many bytes as it takes at its peak are allocated as ballast until the client needs them, so that
+they count whether the load or the searches take most.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ClientMemory:
 
     def __init__(self, context: Context, load: Load, *, one_thread: bool) -> None:
         self.peak_bytes: int | None = None
-        self._held: NDArray[np.uint8] | None = None
+        self._ballast: NDArray[np.uint8] | None = None
         if _anonymous_bytes() is None:
             return
         can_reset = _reset_peak()
@@ -60,16 +60,16 @@ class ClientMemory:
             return
         self.peak_bytes = max(peak, now)
         # Ones: pages of zeros would not be there until somebody writes to them.
-        self._held = np.ones(self.peak_bytes - now, np.uint8)
+        self._ballast = np.ones(self.peak_bytes - now, np.uint8)
 
     def release(self) -> None:
-        """Give back what was held for the client."""
-        self._held = None
+        """Give back the ballast, for the client to use."""
+        self._ballast = None
 
 
 def bare_bytes(module: str | None) -> int | None:
     """Anonymous memory in bytes of a process that has imported a library, with numpy, and done
-    nothing; None if it cannot be told."""
+    nothing; None if unknown."""
     modules = [module] if module else []
     try:
         done = subprocess.run(

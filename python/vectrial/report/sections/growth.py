@@ -4,8 +4,9 @@ memory and monthly cost that follow from them."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from vectrial.analysis.analysis import TARGETS
 from vectrial.analysis.deployment import Demand, Deployment, Sizing
@@ -35,9 +36,10 @@ from vectrial.util.file_names import slug
 
 _HEAD = columns("store", "quantity", law="Grows as")
 _INDEX = Column("index", "Index", numeric=False)
+T = TypeVar("T")
 #: A report forecasts this many times the largest measured number of rows.
 _AHEAD = 10
-#: A forecast of recall that is no further away is told to be near.
+#: Distance from the measured recall within which a forecast counts as near.
 _NEAR = 0.01
 _TOO_WIDE = "too wide to use"
 
@@ -69,12 +71,18 @@ def forecast_introduction(recall: float) -> str:
 
 
 def check_tables(run: RunData, checked: Sequence[Outlook], recall: float) -> Iterator[Table]:
-    """Forecasts of the largest size from the smaller ones, next to the measured values; those of
-    recall apart. None if there are no forecasts."""
-    for of_recall in (False, True):
-        own = [one for one in checked if one.curve.quantity.is_recall is of_recall]
+    """Forecasts of the largest size from the smaller ones, next to the measured values: a table of
+    recall, and one of the other quantities; no table without forecasts."""
+    for own in _recall_apart(checked, lambda outlook: outlook.curve):
+        yield _check_table(run, own, recall)
+
+
+def _recall_apart(found: Sequence[T], curve_of: Callable[[T], Curve]) -> Iterator[list[T]]:
+    """The entries of all quantities but recall, and those of recall, as far as there are any."""
+    for is_recall in (False, True):
+        own = [one for one in found if curve_of(one).quantity.is_recall is is_recall]
         if own:
-            yield _check_table(run, own, recall)
+            yield own
 
 
 def _check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Table:
@@ -124,12 +132,10 @@ def _check_table(run: RunData, checked: Sequence[Outlook], recall: float) -> Tab
 def forecast_tables(
     run: RunData, found: Sequence[Curve], rows: float, recall: float
 ) -> Iterator[Table]:
-    """Forecasts of the curves for a number of rows, next to the largest measured size; those of
-    recall apart."""
-    for of_recall in (False, True):
-        own = [curve for curve in found if curve.quantity.is_recall is of_recall]
-        if own:
-            yield _forecast_table(run, own, rows, recall)
+    """Forecasts of the curves for a number of rows, next to the largest measured size: a table of
+    recall, and one of the other quantities."""
+    for own in _recall_apart(found, lambda curve: curve):
+        yield _forecast_table(run, own, rows, recall)
 
 
 def _forecast_table(run: RunData, found: Sequence[Curve], rows: float, recall: float) -> Table:

@@ -50,7 +50,7 @@ _RECALL, _BYTES = 0.01, 0.02
 def test_every_parameter_has_an_effect(case: Case, tmp_path: Path) -> None:
     world = hard_world(case.metric)
     for name, (low, high) in of(case.kind.build, _BUILD).items():
-        also = known_values(case.kind.build, _ALWAYS | _WITH.get(name, {}))
+        also = parameters_of(case.kind.build, _ALWAYS | _WITH.get(name, {}))
         few = recall_and_bytes(case, world, {**also, name: low}, folder(tmp_path, f"{name}-low"))
         many = recall_and_bytes(case, world, {**also, name: high}, folder(tmp_path, f"{name}-high"))
         told = f"{name} of {low} and {high}: recall and bytes are {few} and {many}"
@@ -75,7 +75,7 @@ def of(model: type[Params], ends: Mapping[str, tuple[int, int]]) -> dict[str, tu
     return found
 
 
-def known_values(model: type[Params], values: Mapping[str, int]) -> dict[str, int]:
+def parameters_of(model: type[Params], values: Mapping[str, int]) -> dict[str, int]:
     """The entries of `values` that are parameters of the model."""
     return {name: value for name, value in values.items() if name in model.model_fields}
 
@@ -134,7 +134,7 @@ def test_every_search_parameter_has_an_effect(case: Case, tmp_path: Path) -> Non
     if not of(case.kind.search, _SEARCH):
         return
     world = hard_world(case.metric)
-    poor = known_values(case.kind.build, _ALWAYS | _POOR)
+    poor = parameters_of(case.kind.build, _ALWAYS | _POOR)
     store = case.make(folder(tmp_path, "one"))
     try:
         fill(store, world, Index(case.index, case.kind.build.model_validate(poor)))

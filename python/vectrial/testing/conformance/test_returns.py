@@ -46,7 +46,7 @@ def finds_numbers(case: Case) -> str | None:
 
 
 @pytest.fixture
-def counted_store(case: Case, loaded: Store) -> Iterator[tuple[Store, Received]]:
+def store_behind_relay(case: Case, loaded: Store) -> Iterator[tuple[Store, Received]]:
     """The loaded collection, opened through a relay that counts bytes."""
     with count_received(serving.server(case.store).address) as (address, received):
         store = case.store(loaded.location, address)
@@ -57,8 +57,8 @@ def counted_store(case: Case, loaded: Store) -> Iterator[tuple[Store, Received]]
 
 @needs(a_server)
 @bare_too
-def test_what_is_asked_for_comes(case: Case, counted_store: tuple[Store, Received]) -> None:
-    store, received = counted_store
+def test_what_is_asked_for_comes(case: Case, store_behind_relay: tuple[Store, Received]) -> None:
+    store, received = store_behind_relay
     lanes = {Lane.NATIVE: by_engine, Lane.SDK: by_client}
     for lane in lanes_of(case.store):
         _check_what_comes(case, store, received, lanes[lane])
@@ -81,10 +81,10 @@ def _check_what_comes(case: Case, store: Store, received: Received, ask: Ask) ->
 
 @needs(a_server, finds_numbers)
 def test_a_condition_is_answered_by_the_server(
-    case: Case, counted_store: tuple[Store, Received], world: World
+    case: Case, store_behind_relay: tuple[Store, Received], world: World
 ) -> None:
     """Trap 001-3: the client fetched all rows and filtered them itself."""
-    store, received = counted_store
+    store, received = store_behind_relay
     where = case.filters(case.can.find)["eq int"]
     kept = world.ids[world.matching(where)]
     store.find(where, ROWS)  # what a first request brings once

@@ -158,7 +158,7 @@ def _figure(plot: Plot, palette: Palette) -> Iterator[Block]:
     drawing = plot.drawing
     title = drawing.title
     if not plot.dots:
-        said = (drawing.note, *_left_out_notes(plot))
+        said = (drawing.note, *_omission_notes(plot))
         yield doc.Text(tuple(filter(None, said)), f"{title} ({drawing.source})")
         return
     yield doc.Figure(
@@ -168,7 +168,7 @@ def _figure(plot: Plot, palette: Palette) -> Iterator[Block]:
         _figure_in_words(plot, palette),
         chart(plot, palette),
         () if drawing.kind == "share" else palette.shown(plot),
-        _left_out_notes(plot),
+        _omission_notes(plot),
     )
     yield _data(plot, palette)
 
@@ -204,7 +204,7 @@ def _fewer_rows_note(plot: Plot) -> str:
     return f"{formatting.rows(ours.pop())}{instead}"
 
 
-def _left_out_notes(plot: Plot) -> tuple[str, ...]:
+def _omission_notes(plot: Plot) -> tuple[str, ...]:
     """The measured points that are not drawn, with reasons; one sentence for each store."""
     some = {dot.system for dot in plot.measured}
     reasons = Counter(missing.system for missing in plot.missing)

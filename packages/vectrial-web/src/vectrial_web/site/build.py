@@ -92,14 +92,14 @@ def check(out: Path) -> None:
 
 
 def _keep_others(out: Path, root: Path) -> None:
-    """Copy what lies in an earlier site and was not written by it, such as `.git` and `CNAME`. An
-    earlier version of Vectrial did not say what it wrote."""
+    """Copy what lies in an earlier site and was not written by it, such as `.git` and `CNAME`. The
+    marker of an earlier version of Vectrial does not name what was written."""
     if not out.exists():
         return
     made, *names = (out / MARKER).read_text(encoding="utf-8").splitlines() or [""]
-    told = made == _MADE and bool(names)
+    has_names = made == _MADE and bool(names)
     for one in out.iterdir():
-        is_other = one.name not in names if told else one.name[0] == "." or one.name == "CNAME"
+        is_other = one.name not in names if has_names else one.name[0] == "." or one.name == "CNAME"
         if is_other and one.name != MARKER and not (root / one.name).exists():
             if one.is_dir() and not one.is_symlink():
                 shutil.copytree(one, root / one.name, symlinks=True)
