@@ -4,12 +4,15 @@
   alternate, in the same minutes of the same hour; QPS and p99 at equal recall. A ratio of widths
   of 0.125 is an interval an eighth as wide.
 - `power`: hnswlib beside itself slowed by 3, 5, 10 and 25 % of each search's time: how often it is
-  called worse, by time.
-- `alarms`: hnswlib beside itself: how often it is called better or worse, and how often a tie.
+  called slower, by the number of loads and the minutes that they take. One run has `--repeats`
+  loads of each; for each number, comparisons of so many loads are drawn from it.
+- `alarms`: hnswlib beside itself: how often it is called better or worse, and how often a tie. One
+  run has `--repeats` loads of each, which are cut into comparisons of `--loads`, and of more.
 - `price`: QPS and p99 of each store in turns over those alone.
 
-`--load 4` keeps four processes busy beside it, with a mix of arithmetic, a disk and sleep.
-`--seconds 1 --repeats 1 --tries 1` shows in a minute that it works.
+`--load 4` keeps four processes busy beside it, with a mix of arithmetic, a disk and sleep. With
+`--stores redis-search pgvector` servers are measured, through the native engine.
+`--seconds 1 --repeats 4 --tries 1` shows in a minute that it works.
 """
 
 from __future__ import annotations
@@ -22,10 +25,13 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import numpy as np
 
 import harness
 from twin_stores import TWINS
@@ -55,13 +61,22 @@ name = "glove-words-50-50k"
 rows = {rows}
 queries = 1000
 {stores}
+{searches}
+"""
+GRAPH = (
+    '[[stores]]\nstore = "{store}"\nindex = "hnsw"\nparams = {{ m = 16, ef_construction = 100 }}\n'
+)
+FLAT = '[[stores]]\nstore = "{store}"\nindex = "flat"\n'
+SEARCH = """
 [[experiments]]
 experiment = "search"
-search = {{ ef_search = [{ef}] }}
+stores = {stores}
+search = {{ {settings} }}
 min_s = {seconds}
 max_s = {longest}
 """
-ENTRY = '[[stores]]\nstore = "{store}"\nindex = "hnsw"\nparams = {{ m = 16, {build} = 100 }}\n'
+#: Numbers of loads of which `power` draws comparisons, and how many of each.
+LOADS, DRAWS = (3, 4, 6, 8, 12, 16, 24), 200
 #: A process that is busy with arithmetic, a disk and sleep, by turns of random length.
 BUSY = """
 import os, random, tempfile, time, zlib
@@ -104,16 +119,25 @@ def kind_of(name: str) -> type[Store]:
 
 
 def suite_of(given: argparse.Namespace, stores: Sequence[str], order: str, repeats: int) -> str:
-    """The suite that measures these stores."""
-    entries = [ENTRY.format(store=name, build="ef_construction") for name in stores]
+    """The suite that measures these stores: their graphs, or all rows where they have none."""
+    is_graph = {name: "hnsw" in kind_of(name).capabilities.indexes for name in stores}
+    entries = [(GRAPH if is_graph[name] else FLAT).format(store=name) for name in stores]
+    settings = {True: f"ef_search = [{', '.join(map(str, given.ef))}]", False: ""}
+    searches = [
+        SEARCH.format(
+            stores=[name for name in stores if is_graph[name] == graph],
+            settings=settings[graph],
+            seconds=given.seconds,
+            longest=given.seconds * 2 + 1,
+        )
+        for graph in sorted(set(is_graph.values()))
+    ]
     return SUITE.format(
         order=order,
         repeats=repeats,
         rows=given.rows,
         stores="".join(entries),
-        ef=", ".join(map(str, given.ef)),
-        seconds=given.seconds,
-        longest=given.seconds * 2 + 1,
+        searches="".join(searches),
     )
 
 
@@ -208,42 +232,68 @@ def width(given: argparse.Namespace, bench: harness.Bench) -> None:
             bench.add(harness.compare(name, "%", ours, theirs, baseline="repeats", goal=goal))
 
 
-def decided(
-    given: argparse.Namespace, bench: harness.Bench, other: str, metrics: Sequence[str]
+def many_loads(given: argparse.Namespace, other: str) -> tuple[RunData, float]:
+    """A run of many loads of hnswlib and a twin, in turns; the seconds that a load of both took."""
+    with TemporaryDirectory() as place:
+        folder = Path(place) / "turns"
+        took_s = measured(folder, suite_of(given, ("hnswlib", other), "turns", given.repeats))
+        return load(folder, is_own_run=True), took_s / given.repeats
+
+
+def of_loads(run: RunData, repeats: Collection[int]) -> RunData:
+    """The run with these repeats only."""
+    trials = tuple(trial for trial in run.trials if trial.repeat in repeats)
+    return replace(run, trials=trials)
+
+
+def add_shares(
+    given: argparse.Namespace,
+    bench: harness.Bench,
+    other: str,
+    comparisons: Sequence[RunData],
+    when: str,
 ) -> None:
-    """Shares of verdicts on hnswlib and a twin."""
+    """Shares of what is said of a twin beside hnswlib, by metric."""
+    metrics = ("qps", "p99") if other == "twin" else ("qps",)
     kinds: dict[str, Counter[str]] = {metric: Counter() for metric in metrics}
-    took: list[float] = []
-    for nth in range(given.tries):
-        pair = ("hnswlib", other) if nth % 2 == 0 else (other, "hnswlib")
-        with TemporaryDirectory() as place:
-            folder = Path(place) / "turns"
-            took.append(measured(folder, suite_of(given, pair, "turns", given.repeats)))
-            for metric, verdict in verdicts(load(folder, is_own_run=True), pair, metrics).items():
-                slower = {"worse": "slower", "better": "faster"}
-                turned = {"worse": "faster", "better": "slower"}
-                kind = (slower if nth % 2 == 0 else turned).get(verdict.kind, str(verdict.kind))
-                kinds[metric][kind] += 1
-                assert verdict.effect is not None, "it was compared"
-                print(f"{other}, {metric}: {kind} {verdict.effect.ratio:.4f}", file=sys.stderr)
-    seconds = f"{sum(took) / len(took):.0f} s"
+    for run in comparisons:
+        for metric, verdict in verdicts(run, ("hnswlib", other), metrics).items():
+            kinds[metric][
+                {"worse": "slower", "better": "faster"}.get(verdict.kind, verdict.kind)
+            ] += 1
     for metric, counts in kinds.items():
         for kind in ("slower", "faster", "tie", "undecided"):
             share = 100 * counts[kind] / max(1, counts.total())
-            name = f"{metric}, {other} in {seconds}{load_label(given)}: {kind}"
+            name = f"{metric}, {other}, {counts.total()} comparisons of {when}{load_label(given)}"
             wrong = kind == "faster" or (kind == "slower" and other == "twin")
-            bench.add(harness.Figure(name, share, "%", share, share, goal=5.0 if wrong else None))
+            goal = 5.0 if wrong else None
+            bench.add(harness.Figure(f"{name}: {kind}", share, "%", share, share, goal=goal))
+            print(f"{name}: {kind} {share:.1f} %", file=sys.stderr)
 
 
 def power(given: argparse.Namespace, bench: harness.Bench) -> None:
-    """How often a slowdown is called one."""
-    for other in ("slower-3", "slower-5", "slower-10", "slower-25"):
-        decided(given, bench, other, ("qps",))
+    """How often a slowdown is called one, by the number of loads."""
+    rng = np.random.default_rng(20_261_129)
+    for other in given.twins:
+        run, load_s = many_loads(given, other)
+        for count in LOADS:
+            if count > given.repeats // 2:
+                break
+            drawn = [
+                of_loads(run, rng.choice(np.arange(1, given.repeats + 1), count, replace=False))
+                for _ in range(DRAWS)
+            ]
+            add_shares(given, bench, other, drawn, f"{count} loads, {count * load_s:.0f} s")
 
 
 def alarms(given: argparse.Namespace, bench: harness.Bench) -> None:
-    """How often the same is called another."""
-    decided(given, bench, "twin", ("qps", "p99"))
+    """How often the same is called another: by few loads, and by as many as make a tie."""
+    run, load_s = many_loads(given, "twin")
+    for count in (given.loads, 4 * given.loads, 16 * given.loads):
+        starts = range(1, given.repeats - count + 2, count)
+        parts = [of_loads(run, range(start, start + count)) for start in starts]
+        if parts:
+            add_shares(given, bench, "twin", parts, f"{count} loads, {count * load_s:.0f} s")
 
 
 def price(given: argparse.Namespace, bench: harness.Bench) -> None:
@@ -256,7 +306,7 @@ def price(given: argparse.Namespace, bench: harness.Bench) -> None:
                 measured(folder, suite_of(given, given.stores, order, 1))
                 for sweep in sweeps(load(folder, is_own_run=True)):
                     for point in sweep.points:
-                        if point.params.get("ef_search") != given.ef[0]:
+                        if point.params.get("ef_search", given.ef[0]) != given.ef[0]:
                             continue
                         for metric in ("qps", "latency_p99"):
                             found = figures.setdefault((metric, point.series.store), [[], []])
@@ -289,6 +339,12 @@ def main() -> int:
         "--seconds", type=float, default=1.0, help="of each operating point and load"
     )
     parser.add_argument("--tries", type=int, default=3)
+    parser.add_argument(
+        "--loads", type=int, default=4, help="of each store in an alarm's comparison"
+    )
+    parser.add_argument(
+        "--twins", nargs="+", default=["slower-3", "slower-5", "slower-10", "slower-25"]
+    )
     given = parser.parse_args()
     os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # measuring processes know the twins
     bench = harness.Bench(given.jsonl)

@@ -21,7 +21,8 @@ from vectrial.run.measuring import LineView, MeasureSettings, check, measure
 from vectrial.run.place import HERE
 from vectrial.run.prepare import new_folder, plan_of, toml_of
 from vectrial.suite import builtin
-from vectrial.suite.model import Suite, parse_suite, suite_text, validate
+from vectrial.suite.model import Suite, parse_suite, suite_text
+from vectrial.suite.validation import validate
 
 __all__ = ["Comparison", "Run", "compare", "open_run", "run_suite"]
 

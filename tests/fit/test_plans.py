@@ -7,7 +7,8 @@ import pytest
 from vectrial.model.errors import UserError
 from vectrial.model.placement import Limits
 from vectrial.run.prepare import plan_of
-from vectrial.suite.model import Suite, validate
+from vectrial.suite.model import Suite
+from vectrial.suite.validation import validate
 
 MIB = 2**20
 

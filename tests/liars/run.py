@@ -34,7 +34,8 @@ from vectrial.results.writer import RunWriter, TrialRecord
 from vectrial.run import prepare
 from vectrial.run.prepare import shape_of
 from vectrial.run.runner import run_plan
-from vectrial.suite.model import Suite, validate
+from vectrial.suite.model import Suite
+from vectrial.suite.validation import validate
 
 #: 2,000 rows in 16 dimensions, in clusters.
 DATASET = "clustered-16-2k"

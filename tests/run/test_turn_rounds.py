@@ -245,6 +245,13 @@ def test_the_first_stays_for_those_that_do_not_fit() -> None:
     assert "no memory" in told.notes[0]
 
 
+def test_jobs_of_which_no_two_fit_follow_one_another() -> None:
+    machine = Machine()
+    told = machine.run(*(machine.job(name, 60) for name in "ab"))
+    assert machine.said == ["a opens", "a: True", "a ends", "b opens", "b: True", "b ends"]
+    assert told.notes == ["b: no memory beside the others; it follows them"]
+
+
 def test_no_round_of_a_job_that_stays_comes_twice() -> None:
     machine = Machine()
     first = Answering()

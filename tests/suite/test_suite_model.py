@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.experiments.search import Search
 from vectrial.model.errors import UserError
+from vectrial.run.prepare import toml_of
 from vectrial.suite import builtin
 from vectrial.suite.commented import commented_text, field_texts
 from vectrial.suite.model import StoreRef, Suite, parse_suite, read_suite
@@ -39,6 +40,26 @@ def test_good_suite_keeps_every_value() -> None:
     assert suite.datasets[0].rows == 500
     assert suite.stores[0].params == {"m": [8, 16]}
     assert suite.experiments[0].parameters() == {"search": {"ef_search": [16, 32]}}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "order"),
+    [
+        ("m = [8, 16]", "m = [8, 16]", "turns"),
+        ("m = [8, 16]", "m = 8", "suite"),
+        ("m = [8, 16] }", 'm = 8 }\n[[stores]]\nstore = "faiss"', "turns"),
+        ("m = [8, 16] }", 'm = 8 }\n[[stores]]\nstore = "faiss"\nnodes = 2', "suite"),
+        ("repeats = 2", "placement = { client_machines = 2 }", "suite"),
+        ("repeats = 2", 'order = "interleaved"', "interleaved"),
+    ],
+)
+def test_builds_that_are_compared_on_one_machine_take_turns_unless_the_suite_says_otherwise(
+    old: str, new: str, order: str
+) -> None:
+    assert old in GOOD
+    suite = parse_suite(GOOD.replace(old, new, 1), "t.toml")
+    assert suite.order == order
+    assert parse_suite(toml_of(suite), "t.toml") == suite
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ from vectrial.results.folder import replace_text
 from vectrial.run.prepare import plan_of
 from vectrial.stores import registry
 from vectrial.suite.commented import commented_text
-from vectrial.suite.model import Suite, validate
+from vectrial.suite.model import Suite
+from vectrial.suite.validation import validate
 from vectrial.util.suggest import suggestion
 
 _EXPERIMENTS = ("ingest", "storage", "search")

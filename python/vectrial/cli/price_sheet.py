@@ -7,7 +7,8 @@ from pathlib import Path
 
 from vectrial.model.errors import UserError
 from vectrial.model.inputs import read_bytes
-from vectrial.suite.model import Prices, validate
+from vectrial.suite.model import Prices
+from vectrial.suite.validation import validate
 
 #: Bytes of a file of prices.
 _PRICES_BYTES = 1 << 20

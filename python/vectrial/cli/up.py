@@ -29,7 +29,7 @@ from vectrial.servers.local import variable_name
 from vectrial.servers.provide import check_environment, recipe_of
 from vectrial.servers.running import RunningServer, folder, run_foreground, running_servers, stop
 from vectrial.stores import registry
-from vectrial.suite.model import validate
+from vectrial.suite.validation import validate
 from vectrial.util.children import python
 from vectrial.util.suggest import suggestion
 

@@ -37,7 +37,8 @@ from vectrial.plan.checks import (
 )
 from vectrial.plan.estimate import load_s, warm_up_of
 from vectrial.plan.model import DatasetShape, Job, Plan, PlannedTrial, Refusal, turns_s
-from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite, validate
+from vectrial.suite.model import DatasetRef, ExperimentRef, StoreRef, Suite
+from vectrial.suite.validation import validate
 from vectrial.util.suggest import suggestion
 
 #: Maximum number of builds per entry of a suite's stores, and of trials per suite.

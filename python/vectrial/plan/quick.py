@@ -23,7 +23,8 @@ from vectrial.model.errors import UserError
 from vectrial.model.store import Store
 from vectrial.plan.estimate import load_s, start_s, warm_up_of
 from vectrial.plan.model import DatasetShape, turns_s
-from vectrial.suite.model import Suite, validate
+from vectrial.suite.model import Suite
+from vectrial.suite.validation import validate
 
 #: Repeats that a verdict needs.
 REPEATS = 3

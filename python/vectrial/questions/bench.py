@@ -21,7 +21,8 @@ from vectrial.results.reader import NothingMeasured
 from vectrial.run.measuring import LineView, MeasureSettings, check, measure
 from vectrial.run.prepare import RESOLVED, RUNS, new_folder, toml_of
 from vectrial.run.runner import Outcome, RunTimeLimit
-from vectrial.suite.model import Suite, read_suite, valid_values, validate
+from vectrial.suite.model import Suite, read_suite
+from vectrial.suite.validation import valid_values, validate
 from vectrial.util.suggest import suggestion
 
 #: The dataset that is measured unless another one is named: real, and fetched within seconds.

@@ -19,7 +19,8 @@ from vectrial.plan.quick import Contender
 from vectrial.questions.bench import DATASET
 from vectrial.run.prepare import shape_of
 from vectrial.stores import registry
-from vectrial.suite.model import DatasetRef, validate
+from vectrial.suite.model import DatasetRef
+from vectrial.suite.validation import validate
 from vectrial.util.distributions import installed_bytes
 
 #: Data that need no source, where those of the first choice (`DATASET`) cannot be fetched.

@@ -33,7 +33,8 @@ from vectrial.servers.provide import make_server, recipe_of
 from vectrial.stores import registry
 from vectrial.stores.attached import open_existing
 from vectrial.stores.common.arrow import ids_of, vectors_of
-from vectrial.suite.model import Suite, validate
+from vectrial.suite.model import Suite
+from vectrial.suite.validation import validate
 from vectrial.util.file_names import legible_name
 
 #: Queries that are drawn from the rows unless a number is given.

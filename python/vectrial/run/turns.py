@@ -26,8 +26,9 @@ MOST_ROUNDS = 2_000
 #: Rounds by which the length of slices is found, and most attempts to find it. If it is known from
 #: an earlier load, one round warms up.
 _TRIALS, _TRIES = 5, 4
-#: Jobs that are measured together even if memory is short; share of memory that else stays free.
-_LEAST_TOGETHER, _SPARE = 2, 0.1
+#: Share of the machine's memory that stays free beside three jobs or more. Two have all of it,
+#: since a job alone has nobody to take turns with.
+_SPARE = 0.1
 #: Seconds between two reports of progress.
 _REPORT_S = 0.5
 
@@ -69,8 +70,8 @@ class TurnJob:
 
 
 class TurnGroup:
-    """Measures together as many jobs as fit into the machine's memory. The first stays for later
-    jobs, so that every job has taken turns with it.
+    """Measures together as many jobs as fit into the machine's memory. If two fit, the first stays
+    for later jobs, so that every job has taken turns with it.
 
     Args:
         available_bytes: returns the memory available now.
@@ -99,7 +100,7 @@ class TurnGroup:
             for job in jobs:
                 stack.callback(job.steps.close)
             while left or open_:
-                while left and (len(open_) < _LEAST_TOGETHER or self._fits(left[0])):
+                while left and self._fits(left[0], len(open_)):
                     job = left.pop(0)
                     if job.fits():
                         open_ += self._advance([job])
@@ -108,13 +109,17 @@ class TurnGroup:
                     continue
                 rounds = Rounds([contender for _, contender in open_], self._watcher, self)
                 rounds.run()
-                staying = open_[:1] if left and rounds.has_load(open_[0][1]) else []
+                is_reference = left and len(open_) > 1 and rounds.has_load(open_[0][1])
+                staying = open_[:1] if is_reference else []
                 open_ = staying + self._advance([job for job, _ in open_[len(staying) :]])
 
-    def _fits(self, job: TurnJob) -> bool:
-        """True if there is memory for one more job."""
+    def _fits(self, job: TurnJob, beside: int) -> bool:
+        """True if there is memory for one more job beside so many."""
+        if not beside:
+            return True
         needed = self._needed.get(job.store, job.need_bytes)
-        fits = needed + self._spare_bytes <= self._available_bytes()
+        spare = self._spare_bytes if beside > 1 else 0
+        fits = needed + spare <= self._available_bytes()
         if not fits:
             self._watcher.note(f"{job.store}: no memory beside the others; it follows them")
         return fits

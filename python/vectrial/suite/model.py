@@ -21,23 +21,24 @@ A suite is TOML. Lists among a store's `params` are grids: every combination is 
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from vectrial.model.capabilities import Durability
-from vectrial.model.errors import UserError, shown
+from vectrial.model.errors import UserError
 from vectrial.model.existing import Existing
 from vectrial.model.inputs import ExactModel, Name, read_bytes
 from vectrial.model.lane import Lane
 from vectrial.model.placement import MOST_NODES, ClientLimits, Hosts, Placement, Provider
+from vectrial.suite.validation import validate
 from vectrial.util import variants
-from vectrial.util.suggest import suggestion
 
 #: Maximum size of a suite file in bytes.
 _MOST_BYTES = 4 << 20
@@ -47,7 +48,6 @@ Names = Annotated[list[Name], Field(min_length=1)]
 Nodes = Annotated[int, Field(ge=1, le=MOST_NODES)]
 VariantName = Annotated[str, Field(pattern=f"^{variants.PATTERN}$")]
 Price = Annotated[float, Field(ge=0, le=1_000_000)]
-M = TypeVar("M", bound=BaseModel)
 
 
 class _Part(ExactModel):
@@ -126,6 +126,11 @@ class StoreRef(_Part):
         return self.store in names or self.name in names
 
     @property
+    def builds(self) -> int:
+        """Number of indexes that are built of each dataset."""
+        return math.prod(len(v) for v in self.params.values() if isinstance(v, list))
+
+    @property
     def sizes(self) -> list[int]:
         """Number of nodes of each cluster."""
         return self.nodes if isinstance(self.nodes, list) else [self.nodes]
@@ -187,6 +192,21 @@ class Rules:
     providers: Mapping[str, Provider]
 
 
+#: See `Suite`.
+Order = Literal["suite", "interleaved", "turns"]
+
+
+def _usual_order(given: Mapping[str, Any]) -> Order:
+    """The order if none is set, by the valid fields of a suite."""
+    stores: list[StoreRef] = given.get("stores", [])
+    is_one_machine = (
+        given.get("hosts") is None
+        and not given.get("placement", Placement()).client_machines
+        and all(ref.sizes == [1] for ref in stores)
+    )
+    return "turns" if is_one_machine and sum(ref.builds for ref in stores) > 1 else "suite"
+
+
 class Suite(_Part):
     """A whole suite file.
 
@@ -194,6 +214,7 @@ class Suite(_Part):
     order: order of the stores within a repeat: as in the "suite"; "interleaved": every other repeat
         backwards, so that a drift of the machine affects all stores alike; or "turns": all stores
         are loaded, and their searches take turns of a moment, so that they meet the same machine.
+        Turns if several builds on one machine are compared, unless set.
     batch_rows: rows per insert when loading. seed: seed of every random choice.
     durability: of acknowledged writes: "synced", "buffered" or "memory"; each store's default
         unless set.
@@ -212,7 +233,6 @@ class Suite(_Part):
     description: str = ""
     seed: int = Field(default=42, ge=0, le=2**62)
     repeats: int = Field(default=3, ge=1, le=1000)
-    order: Literal["suite", "interleaved", "turns"] = "suite"
     k: int = Field(default=10, ge=1, le=10_000)
     batch_rows: int = Field(default=1000, ge=1, le=1_000_000)
     durability: Durability | None = None
@@ -226,6 +246,7 @@ class Suite(_Part):
     datasets: list[DatasetRef] = Field(min_length=1)
     stores: list[StoreRef] = Field(min_length=1)
     experiments: list[ExperimentRef] = Field(min_length=1)
+    order: Order = Field(default_factory=_usual_order)
 
     @field_validator("stores")
     @classmethod
@@ -344,62 +365,3 @@ def parse_suite(text: str, where: str) -> Suite:
     except RecursionError as error:
         raise UserError("not valid TOML: it is nested too deeply", where=where) from error
     return validate(Suite, plain, where)
-
-
-def validate(model: type[M], data: Mapping[str, Any], where: str) -> M:
-    """`data` validated as `model`; the first fault becomes a `UserError` that names the key."""
-    try:
-        return model.model_validate(data)
-    except ValidationError as error:
-        raise _validation_error(model, error, where) from error
-
-
-def faults_of(
-    model: type[BaseModel], data: Mapping[str, Any]
-) -> list[tuple[tuple[str | int, ...], str]]:
-    """Every fault of `data` as `model`: the keys and positions that lead to it, and what was
-    expected. Empty if it is valid."""
-    try:
-        model.model_validate(data)
-    except ValidationError as error:
-        return [(fault["loc"], valid_values(fault["msg"])) for fault in error.errors()]
-    return []
-
-
-def valid_values(message: str) -> str:
-    """The values that are valid, in words, from pydantic's message about one that is not."""
-    return message.removeprefix("Value error, ")
-
-
-def _validation_error(model: type[BaseModel], error: ValidationError, where: str) -> UserError:
-    # A union reports every branch; the fault of an unknown key says most, so it goes first.
-    faults = sorted(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
-    fault = faults[0]
-    path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in fault["loc"]).lstrip(".")
-    remedy = ""
-    match fault["type"]:
-        case "extra_forbidden":
-            what = f"unknown key '{path}'"
-            remedy = suggestion(str(fault["loc"][-1]), _keys_at(model, fault["loc"][:-1]))
-        case "missing":
-            what = f"'{path}' is missing"
-            known = ", ".join(_keys_at(model, fault["loc"][:-1]))
-            remedy = f"the keys here are: {known}" if known else ""
-        case _:
-            value = f", got {shown(fault['input'])}" if not isinstance(fault["input"], dict) else ""
-            what = f"'{path}': {valid_values(fault['msg'])}{value}"
-    return UserError(what, where=where, remedy=remedy)
-
-
-def _keys_at(model: type[BaseModel], path: tuple[str | int, ...]) -> list[str]:
-    """Keys of the model that `path` leads to, following lists of models."""
-    current: Any = model
-    for part in path:
-        if isinstance(part, int):
-            continue
-        field = getattr(current, "model_fields", {}).get(part)
-        if field is None:
-            return []
-        arguments = getattr(field.annotation, "__args__", ())
-        current = arguments[0] if arguments else field.annotation
-    return list(getattr(current, "model_fields", {}))

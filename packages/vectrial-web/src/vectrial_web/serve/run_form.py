@@ -22,7 +22,8 @@ from vectrial.run.plan_summary import PlanSummary, summarize
 from vectrial.run.prepare import check_machine, plan_of, shape_of, toml_of
 from vectrial.stores import registry
 from vectrial.suite import builtin
-from vectrial.suite.model import DatasetRef, Suite, faults_of, parse_suite, suite_text
+from vectrial.suite.model import DatasetRef, Suite, parse_suite, suite_text
+from vectrial.suite.validation import faults_of
 from vectrial.util.suggest import suggestion
 
 
