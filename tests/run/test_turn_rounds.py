@@ -252,6 +252,16 @@ def test_jobs_of_which_no_two_fit_follow_one_another() -> None:
     assert told.notes == ["b: no memory beside the others; it follows them"]
 
 
+def test_a_crowd_is_cut_into_groups_that_share_the_first() -> None:
+    machine = Machine()
+    told = machine.run(*(machine.job(f"{number}", 1) for number in range(14)))
+    opened = [line for line in machine.said if line.endswith("opens")]
+    assert machine.said[:12] == opened[:12]
+    assert machine.said[-2:] == ["13: True", "13 ends"]
+    assert machine.said.index("0 ends") > machine.said.index("13 opens")
+    assert told.notes == ["12: it follows 12 others, which are enough at once"]
+
+
 def test_no_round_of_a_job_that_stays_comes_twice() -> None:
     machine = Machine()
     first = Answering()

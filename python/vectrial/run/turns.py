@@ -29,6 +29,8 @@ _TRIALS, _TRIES = 5, 4
 #: Share of the machine's memory that stays free beside three jobs or more. Two have all of it,
 #: since a job alone has nobody to take turns with.
 _SPARE = 0.1
+#: Most jobs together: each has a process or a server of its own.
+_MOST_TOGETHER = 12
 #: Seconds between two reports of progress.
 _REPORT_S = 0.5
 
@@ -70,8 +72,8 @@ class TurnJob:
 
 
 class TurnGroup:
-    """Measures together as many jobs as fit into the machine's memory. If two fit, the first stays
-    for later jobs, so that every job has taken turns with it.
+    """Measures together as many jobs as fit into the machine's memory, but no crowd. If two fit,
+    the first stays for later jobs, so that every job has taken turns with it.
 
     Args:
         available_bytes: returns the memory available now.
@@ -114,9 +116,12 @@ class TurnGroup:
                 open_ = staying + self._advance([job for job, _ in open_[len(staying) :]])
 
     def _fits(self, job: TurnJob, beside: int) -> bool:
-        """True if there is memory for one more job beside so many."""
+        """True if one more job may open beside so many."""
         if not beside:
             return True
+        if beside >= _MOST_TOGETHER:
+            self._watcher.note(f"{job.store}: it follows {beside} others, which are enough at once")
+            return False
         needed = self._needed.get(job.store, job.need_bytes)
         spare = self._spare_bytes if beside > 1 else 0
         fits = needed + spare <= self._available_bytes()

@@ -134,6 +134,8 @@ def _plan(
                 for ref in _experiments(part, ask, rows, arms, settings.faithful)
             ],
         )
+        if settings.faithful:  # a report measured one system after the other
+            suite = suite.model_copy(update={"order": "suite"})
     return PartPlan(part, dataset, rows, suite)
 
 
