@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
+import in_process
 import pytest
 
 from answers import (
@@ -72,11 +76,18 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return measure([Honest, ShorterUnderLoad], [LOADED], folder)
 
 
-@pytest.fixture(scope="module")
-def repeated(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Those who remember, asked the same queries again and again."""
-    folder: Path = tmp_path_factory.mktemp("liars")
-    return measure([Honest, SlowAtFirst], [LONG], folder, dataset=MANY, repeat_queries=True)
+@pytest.fixture(scope="module", params=["suite", "turns"])
+def asked_often(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Run]:
+    """Measures those who remember, alone or in turns of a second in all."""
+
+    def measured(*kinds: type[Honest], **suite: Any) -> Run:
+        folder: Path = tmp_path_factory.mktemp("liars")
+        with mock.patch.object(in_process, "TURN_NS", 40_000_000):
+            return measure(kinds, [LONG], folder, dataset=MANY, order=request.param, **suite)
+
+    return measured
 
 
 def test_an_honest_store_passes_everything(run: Run) -> None:
@@ -169,18 +180,18 @@ def test_nothing_is_gained_by_remembering_where_no_query_comes_twice(run: Run) -
     assert told["recall_mean"] == 1.0
 
 
-def test_who_remembers_what_is_almost_the_same_is_told(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    folder = tmp_path_factory.mktemp("liars")
-    run = measure([Honest, RoundsOff], [LONG], folder, dataset=MANY)
+def test_who_remembers_what_is_almost_the_same_is_told(asked_often: Callable[..., Run]) -> None:
+    run = asked_often(Honest, RoundsOff)
     told = run.phase(RoundsOff, "search").metrics
     assert (told["later_pass_p50"] or 0) < 1000, "they were remembered"
     assert run.headlines()[FASTEST] == "honest"
     assert any("answers seem to be cached" in said for said in run.report.warnings)
 
 
-def test_who_remembers_answers_is_told_where_queries_repeat(repeated: Run) -> None:
+def test_who_remembers_answers_is_told_where_queries_repeat(
+    asked_often: Callable[..., Run],
+) -> None:
+    repeated = asked_often(Honest, SlowAtFirst, repeat_queries=True)
     told = repeated.phase(SlowAtFirst, "search").metrics
     assert told["first_pass_count"] == 160
     assert (told["first_pass_p50"] or 0) > 2000 > 2 * (told["later_pass_p50"] or 0)

@@ -129,6 +129,30 @@ def test_slices_make_a_phase_as_if_they_had_followed_one_another() -> None:
     assert both == phase.metrics["count"]
 
 
+def test_who_is_slow_only_once_shows_it_although_that_was_before_anything_counts() -> None:
+    """First answers of heads, and of turns that find lengths, are kept for this alone."""
+    pool = ClientPool(Log(0.002), VECTORS, judge_of(TRUTH), 1, 1, 0.0, None, None)
+    turns = Turns(PoolTurns(pool), pool.judge, CLOSED)  # type: ignore[arg-type]  # it was given one
+    turns.take(Turn(-1, 0, 60 * MS), nobody_tells)
+    slices = [turns.take(Turn(at, 0, 50 * MS, head_ns=25 * MS), nobody_tells) for at in range(4)]
+    phase, answers = turns.phase("search")
+    assert answers.first.samples() == QUERIES
+    assert answers.timed_recorders[0].samples() == sum(one.count for one in slices)
+    assert phase.metrics["count"] == sum(one.count for one in slices)
+
+
+def test_a_slice_that_stood_still_is_told() -> None:
+    log = Log()
+    pool = ClientPool(log, VECTORS, judge_of(TRUTH), 1, 1, 0.0, None, None)
+    turns = Turns(PoolTurns(pool), pool.judge, CLOSED)  # type: ignore[arg-type]  # it was given one
+    for at in range(10):
+        log.takes_s = 0.2 if at == 7 else 0.0005
+        turns.take(Turn(at, 0, 60 * MS), nobody_tells)
+    phase, _ = turns.phase("search")
+    assert phase.metrics["stalls"] == 1
+    assert "stalled once, for up to 0.2 s" in (phase.reason or "")
+
+
 def test_the_head_of_a_slice_is_left_out() -> None:
     pool = ClientPool(Log(), VECTORS, judge_of(TRUTH), 1, 1, 0.0, None, None)
     turns = Turns(PoolTurns(pool), pool.judge, CLOSED)  # type: ignore[arg-type]  # it was given one

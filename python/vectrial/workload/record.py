@@ -103,6 +103,7 @@ def phase_of_slices(
     started_ns: int,
     seconds: float,
     *,
+    longest_us: Sequence[float],
     cpu_s: float,
     issued: int,
     clients: int,
@@ -116,11 +117,12 @@ def phase_of_slices(
     Args:
         recorder: recorder of all slices, shifted to begin at `started_ns`, and not yet finished.
         seconds: total of all slices, each the mean over its clients.
+        longest_us: the longest latency of each slice.
         more: further metrics.
     """
     ended_ns = started_ns + round(seconds * 1e9)
     recorder.finish(ended_ns)
-    return _phase(
+    phase = _phase(
         name,
         recorder,
         (started_ns, ended_ns),
@@ -132,6 +134,9 @@ def phase_of_slices(
         no_recall=no_recall,
         by_second=False,
     )
+    if told := _stall_note(longest_us, phase.metrics, "slices"):
+        phase.remark(told)
+    return phase
 
 
 def phase_of_outcome(
@@ -361,7 +366,10 @@ def _phase(
     windows: dict[str, Mapping[str, Sequence[float | int | None]]] = {}
     if by_second:
         windows[name] = recorder.windows()
-    told = None if clients is None or not windows else _stall_note(windows[name], metrics)
+    told = None
+    if clients is not None and windows:
+        longest_us = [value for value in windows[name]["max_us"] if value is not None]
+        told = _stall_note(longest_us, metrics, "seconds")
     phase = Phase(
         name=name,
         started_ns=between_ns[0],
@@ -405,12 +413,12 @@ def recall_error(sums: NDArray[np.float64], counts: NDArray[np.int64]) -> float 
 
 
 def _stall_note(
-    windows: Mapping[str, Sequence[float | int | None]], metrics: dict[str, float | None]
+    longest_us: Sequence[float], metrics: dict[str, float | None], parts: str
 ) -> str | None:
     """Note on the stalls of a closed loop, which its percentiles hardly show: no request is sent
-    during a stall that would wait as well. Counted in seconds that contain such a slow answer."""
+    during a stall that would wait as well. Counted in parts of the phase, seconds or slices, whose
+    longest latency was so long."""
     median = metrics.get("latency_p50")
-    longest_us = [value for value in windows["max_us"] if value is not None]
     if median is None or not longest_us:
         return None
     least_us = max(STALL_S * 1e6, STALL_MEDIANS * median)
@@ -419,7 +427,7 @@ def _stall_note(
     p99 = metrics.get("latency_p99")
     if not stalls or p99 is None or p99 > least_us:  # the percentile tells by itself
         return None
-    times = "once" if len(stalls) == 1 else f"in {len(stalls)} of {len(longest_us)} seconds"
+    times = "once" if len(stalls) == 1 else f"in {len(stalls)} of {len(longest_us)} {parts}"
     return (
         f"stalled {times}, for up to {max(stalls) / 1e6:.2g} s, which p99 does not show: a closed"
         " loop sends nothing while it waits; an open loop shows how long clients would wait"

@@ -88,6 +88,11 @@ class Turns:
         self._sender, self._judge, self._params = sender, judge, params
         self._load_1m = os.getloadavg()[0]
         self._first, self._later = Recorder(judge), Recorder(judge)
+        #: First answers of what does not count, since a query may be asked there first.
+        self._aside: Recorder | None = None
+        self._aside_ns = 0
+        #: The longest latency of each slice.
+        self._longest_us: list[float] = []
         self._started_ns, self._longest_ns = 0, 0
         self._seconds = self._cpu_s = 0.0
         self._issued = 0
@@ -102,11 +107,15 @@ class Turns:
         if turn.round < 0:  # those by which lengths are found do not count
             return self._take_in_parts(turn, spent)
         head = self._sender.send(turn.head_ns) if turn.head_ns else None
+        if head is not None:
+            self._set_aside(head)
         body, used = self._send_and_account(turn.length_ns - turn.head_ns, spent)
         both = merge([Recorder(self._judge), body.first, body.later])
         errors = _errors(both)
         count = both.samples() - errors
         self._add(body)
+        told = both.summary()
+        self._longest_us += filter(None, [told["latency_max"]])
         return Slice(
             turn,
             body.began_ns,
@@ -116,7 +125,7 @@ class Turns:
             both.histogram("latency") if count else b"",
             0.0 if head is None else head.seconds,
             0 if head is None else _answers(head),
-            both.summary()["recall_mean"],
+            told["recall_mean"],
             ran_s=None if used is None else used.ran_s,
             waited_s=None if used is None else used.waited_s,
         )
@@ -126,6 +135,8 @@ class Turns:
         work, the time that client and store waited for a processor is left out."""
         found = [self._send_and_account(turn.length_ns // PARTS, spent) for _ in range(PARTS)]
         pieces = [piece for piece, _ in found]
+        for piece in pieces:
+            self._set_aside(piece)
         counts, seconds = [_answers(piece) for piece in pieces], [one.seconds for one in pieces]
         used = [part for _, part in found if part is not None]
         if len(used) == PARTS and serial(
@@ -143,6 +154,14 @@ class Turns:
         piece = self._sender.send(length_ns)
         after = spent()
         return piece, None if before is None or after is None else after - before
+
+    def _set_aside(self, piece: Piece) -> None:
+        """Keep the first answers of a piece that does not count."""
+        if self._aside is None:
+            self._aside, self._aside_ns = piece.first, piece.began_ns
+            return
+        piece.first.shift(self._aside_ns - piece.began_ns)
+        self._aside.merge(piece.first)
 
     def _add(self, body: Piece) -> None:
         """Add a piece as if it had followed the previous one: all begin at the same instant."""
@@ -166,7 +185,11 @@ class Turns:
         its answers."""
         rest = self._sender.end()
         whole = merge([Recorder(self._judge), self._first, self._later])
-        answers = PhaseAnswers(rest.warmup, self._first, self._later, rest.log)
+        first = merge([Recorder(self._judge), self._first])
+        if self._aside is not None and self._started_ns:
+            self._aside.shift(self._started_ns - self._aside_ns)
+            first.merge(self._aside)
+        answers = PhaseAnswers(rest.warmup, first, self._later, rest.log, whole)
         clients = self._sender.clients
         if clients is None:
             return self._open_phase(name, whole, rest), answers
@@ -178,6 +201,7 @@ class Turns:
             whole,
             self._started_ns,
             max(self._seconds, self._longest_ns / 1e9),
+            longest_us=self._longest_us,
             cpu_s=self._cpu_s,
             issued=self._issued,
             clients=clients,
