@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
+from synthetic_runs import write_run
 
+from vectrial.analysis import run_data
+from vectrial.document.render import export
 from vectrial.model.errors import UserError
 from vectrial.results.clean import INSTEAD, clean, clean_name, parse_json
 from vectrial.results.database import RunBeingWritten
@@ -49,10 +53,26 @@ def test_what_would_fill_the_memory_is_refused(folder: Path) -> None:
         assert reader.run()["suite_name"] == "s", "the next one finds its memory free"
 
 
-def test_two_million_rows_are_read_and_not_one_more(folder: Path) -> None:
+def test_ten_million_rows_are_read_and_not_one_more(folder: Path) -> None:
     for more, fits in ((0, True), (1, False)):
         with RunReader(folder) as reader, nullcontext() if fits else pytest.raises(UserError):
-            assert len(reader.query(f"select * from range({2_000_000 + more})")) == 2_000_000
+            assert len(reader.query(f"select * from range({10_000_000 + more})")) == 10_000_000
+
+
+def test_a_run_is_the_same_however_many_trials_are_read_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_run(tmp_path / "run")
+    whole, lines = run_data.load(folder), list(export.measurements(folder))
+    assert len(whole.trials) > 7
+    monkeypatch.setattr("vectrial.results.reader._TRIALS", 3)
+    parts = run_data.load(folder)
+    assert (parts.trials, parts.histograms) == (whole.trials, whole.histograms)
+
+    def key(line: dict[str, Any]) -> list[str]:
+        return [str(line[name]) for name in ("kind", "trial_key", "phase", "metric")]
+
+    assert sorted(export.measurements(folder), key=key) == sorted(lines, key=key)
 
 
 def test_a_figure_that_is_no_number_is_missing(folder: Path) -> None:

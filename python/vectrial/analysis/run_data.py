@@ -207,6 +207,11 @@ class RunData:
         return tuple(self._point(members) for members in groups.values())
 
     @cached_property
+    def memo(self) -> dict[str, Any]:
+        """Results of other modules on the whole run, by name, so that each is computed once."""
+        return {}
+
+    @cached_property
     def repeats(self) -> Mapping[int, int]:
         """The repeat that each phase was measured in, by phase id."""
         return {phase.phase_id: trial.repeat for trial, phase in self.phases()}
@@ -226,7 +231,7 @@ class RunData:
         reasons = list(dict.fromkeys(p.reason or t.reason or t.status for t, p in bad))
         state: Literal["ok", "wrong", "invalid"] = "ok"
         reason = "; ".join(reasons) or None
-        used = [p for t, p in members if (t, p) not in bad]
+        used = [p for t, p in members if p.valid and t.status == "ok"]
         if reason and used:
             reason = f"{len(bad)} of {len(members)} repeats are invalid: {reason}"
         if not used:
@@ -300,8 +305,7 @@ def data_of(reader: RunReader) -> RunData:
         datasets=tuple(_parse_json(reader, row, "facts") for row in reader.rows(_DATASETS)),
         trials=tuple(_trials(reader)),
         histograms={
-            row["phase_id"]: row["hdr"]
-            for row in reader.rows("select phase_id, hdr from histogram where name = 'latency'")
+            row["phase_id"]: row["hdr"] for rows in reader.by_trials(_HISTOGRAMS) for row in rows
         },
         suite=reader.suite(),
         processes=_processes(reader),
@@ -330,21 +334,48 @@ def _processes(reader: RunReader) -> Mapping[int, Mapping[str, float]]:
 
 
 _DATASETS = "select * from dataset order by name, rows"
+_HISTOGRAMS = """
+select h.phase_id, h.hdr from histogram h join phase p using (phase_id)
+where h.name = 'latency' and p.trial_id between ? and ?
+"""
+_METRICS = """
+select m.* from metric m join phase p using (phase_id) where p.trial_id between ? and ?
+"""
+_ERRORS = """
+select e.* from error e join phase p using (phase_id) where p.trial_id between ? and ?
+order by e.phase_id, e.count desc, e.kind
+"""
+_PHASES = "select * from phase where trial_id between ? and ? order by trial_id, ordinal"
+_GATE = "select * from gate where trial_id between ? and ? order by trial_id, rowid"
+_TRIALS = """
+select * exclude (started_at), epoch(started_at) as began_s from trial
+where trial_id between ? and ? order by trial_id
+"""
 
 
-def _trials(reader: RunReader) -> Iterable[Trial]:
+def _trials(reader: RunReader) -> Iterator[Trial]:
+    known: dict[Any, Any] = {}
+    for ids in reader.trial_ranges:
+        yield from _some_trials(reader, list(ids), known)
+
+
+def _some_trials(reader: RunReader, ids: list[int], known: dict[Any, Any]) -> Iterator[Trial]:
+    """The trials of a range of ids. known: what was read so far: of equal values, one is kept."""
     metrics: dict[int, dict[str, Value]] = defaultdict(dict)
-    for row in reader.rows("select * from metric"):
+    for row in reader.rows(_METRICS, ids):
         value, reason = row["value"], row["reason"]
         if value is not None and not math.isfinite(value):
             value, reason = None, reason or f"the value is {value}"
-        metrics[row["phase_id"]][row["name"]] = Value(value, row["unit"], row["valid"], reason)
+        measured, name = Value(value, row["unit"], row["valid"], reason), row["name"]
+        metrics[row["phase_id"]][known.setdefault(name, name)] = known.setdefault(
+            measured, measured
+        )
     errors: dict[int, list[tuple[str, int, tuple[str, ...]]]] = defaultdict(list)
-    for row in reader.rows("select * from error order by phase_id, count desc, kind"):
+    for row in reader.rows(_ERRORS, ids):
         messages = reader.texts(row["messages"])
         errors[row["phase_id"]].append((row["kind"], row["count"], messages))
     phases: dict[int, list[PhaseResult]] = defaultdict(list)
-    for row in reader.rows("select * from phase order by trial_id, ordinal"):
+    for row in reader.rows(_PHASES, ids):
         phase_id = row["phase_id"]
         phases[row["trial_id"]].append(
             PhaseResult(
@@ -361,10 +392,10 @@ def _trials(reader: RunReader) -> Iterable[Trial]:
             )
         )
     gate: dict[int, list[CheckResult]] = defaultdict(list)
-    for row in reader.rows("select * from gate order by trial_id, rowid"):
-        gate[row.pop("trial_id")].append(CheckResult(*row.values()))
-    began = "epoch(started_at) as began_s"
-    for row in reader.rows(f"select * exclude (started_at), {began} from trial order by trial_id"):
+    for row in reader.rows(_GATE, ids):
+        trial_id, check = row.pop("trial_id"), CheckResult(*row.values())
+        gate[trial_id].append(known.setdefault(check, check))
+    for row in reader.rows(_TRIALS, ids):
         trial_id = row["trial_id"]
         identity = {name: row[name] for name in IDENTITY}
         for name in ("index_params", "params"):

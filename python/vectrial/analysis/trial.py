@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from vectrial.results.reader import RunReader
 _REPORTED = frozenset({"known_by"})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Value:
     """One row of the table `metric`."""
 
@@ -155,13 +156,19 @@ class Slices:
         return float(self.idle_cpu_s[known].sum()) / waited_s if waited_s else None
 
 
+_SLICES = """
+select s.* from slice s join phase p using (phase_id)
+where s.seconds > 0 and p.trial_id between ? and ? order by s.phase_id, s.session, s.round
+"""
+
+
 def read_slices(reader: RunReader) -> Mapping[int, Slices]:
     """The slices of every phase that has any, by phase id."""
-    rows: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    query = "select * from slice where seconds > 0 order by phase_id, session, round"
-    for row in reader.rows(query):
-        rows[row["phase_id"]].append(row)
-    return {phase: _slices(some) for phase, some in rows.items()}
+    return {
+        phase: _slices(list(some))
+        for rows in reader.by_trials(_SLICES)
+        for phase, some in groupby(rows, itemgetter("phase_id"))
+    }
 
 
 def _slices(rows: list[dict[str, Any]]) -> Slices:

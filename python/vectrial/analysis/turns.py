@@ -143,6 +143,13 @@ def interpolation_weights(value: float, phases: Sequence[tuple[int, float]]) -> 
 
 def load_variance_prior(run: RunData) -> Prior:
     """The variance between loads of a pair, estimated from all builds of a run together."""
+    if "load_variance_prior" not in run.memo:
+        run.memo["load_variance_prior"] = _load_variance_prior(run)
+    found: Prior = run.memo["load_variance_prior"]
+    return found
+
+
+def _load_variance_prior(run: RunData) -> Prior:
     levels = _build_levels(run)
     variances = {build: [float(np.var(x, ddof=1))] for build, x in levels.items()}
     loads = [len(x) for x in levels.values()]
@@ -165,10 +172,12 @@ def _build_levels(run: RunData) -> Mapping[str, Sequence[float]]:
     builds = set.intersection(*map(set, loads)) if loads else set()
     if len(loads) < turns.LEAST_LOADS or len(builds) < turns.LEAST_LOADS:
         return {}
+    others = len(builds) - 1
+    sums = [sum(one[build] for build in builds) for one in loads]
     return {
         build: [
-            one[build] - float(np.mean([one[other] for other in builds if other != build]))
-            for one in loads
+            one[build] - (total - one[build]) / others
+            for one, total in zip(loads, sums, strict=True)
         ]
         for build in sorted(builds)
     }

@@ -6,9 +6,10 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,6 +39,8 @@ _SUITE_BYTES = 4 << 20
 SECONDS = "VECTRIAL_READ_S"
 #: Rows of an answer that are read at once.
 _BATCH = 65_536
+#: Trials that are read at once.
+_TRIALS = 1_000
 #: Columns with text of several lines. A name has one line.
 _LINES = frozenset({"reason", "detail", "messages", "notes", "environment", "facts", "server"})
 #: Errors raised by a database that no Vectrial wrote; Arrow's are raised while rows are read.
@@ -91,7 +94,7 @@ class ReadLimits:
     """Limits for reading one run: seconds of DuckDB's time and rows in total, bytes per answer."""
 
     seconds: float = 60.0
-    rows: int = 2_000_000
+    rows: int = 10_000_000
     bytes: int = 256 << 20
 
     @classmethod
@@ -249,6 +252,21 @@ class RunReader:
     def rows(self, sql: str, parameters: list[Any] | None = None) -> list[dict[str, Any]]:
         """Like `query`, as plain dicts."""
         return self.query(sql, parameters).to_pylist()
+
+    def by_trials(self, sql: str) -> Iterator[list[dict[str, Any]]]:
+        """Like `rows`, for some trials at a time, in the order of their ids.
+
+        sql: has two parameters, the first and the last `trial_id` that are asked for.
+        """
+        for first, last in self.trial_ranges:
+            yield self.rows(sql, [first, last])
+
+    @cached_property
+    def trial_ranges(self) -> Sequence[tuple[int, int]]:
+        """The first and the last `trial_id` of as many trials as are read at once."""
+        ids = [row["trial_id"] for row in self.rows("select trial_id from trial order by all")]
+        parts = (ids[at : at + _TRIALS] for at in range(0, len(ids), _TRIALS))
+        return [(part[0], part[-1]) for part in parts]
 
     def parse_value(self, text: str, kind: type[T]) -> T:
         """Parse the value of a JSON column, which must be of this kind.

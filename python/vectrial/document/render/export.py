@@ -7,6 +7,7 @@ import csv
 import json
 import math
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -36,15 +37,16 @@ select {_TRIAL}, p.name as phase, p.params as phase_params, p.ordinal as phase_o
        p.valid as phase_valid, p.reason as phase_reason, m.name as metric, m.value, m.unit,
        m.valid, m.reason
 from metric m join phase p using (phase_id) join trial t using (trial_id)
-order by t.trial_id, p.ordinal, m.name
+where t.trial_id between ? and ? order by t.trial_id, p.ordinal, m.name
 """
 _GATE = f"""
 select {_TRIAL}, g.name as metric, g.* exclude (trial_id, name)
-from gate g join trial t using (trial_id) order by t.trial_id, g.rowid
+from gate g join trial t using (trial_id)
+where t.trial_id between ? and ? order by t.trial_id, g.rowid
 """
 _EMPTY = f"""
 select {_TRIAL} from trial t
-where t.status in ('failed', 'skipped') order by t.trial_id
+where t.status in ('failed', 'skipped') and t.trial_id between ? and ? order by t.trial_id
 """
 
 
@@ -57,18 +59,18 @@ def measurements(folder: Path) -> Iterator[dict[str, Any]]:
     """
     with foreign_value_errors(folder), RunReader(folder) as reader:
         run_id = reader.run()["run_id"]
-        for row in reader.rows(_METRICS):
+        for row in chain.from_iterable(reader.by_trials(_METRICS)):
             row["valid"] = row["valid"] and row["phase_valid"] and row["status"] == "ok"
             row["reason"] = row["reason"] or row["phase_reason"] or row["trial_reason"]
             yield _shape_row(reader, row, "metric", run_id)
-        for row in reader.rows(_GATE):
+        for row in chain.from_iterable(reader.by_trials(_GATE)):
             passed = row["passed"]
             row |= {
                 "phase": "gate", "unit": "1", "valid": passed is not None,
                 "value": None if passed is None else float(passed), "reason": row["detail"] or None,
             }  # fmt: skip
             yield _shape_row(reader, row, "gate", run_id)
-        for row in reader.rows(_EMPTY):
+        for row in chain.from_iterable(reader.by_trials(_EMPTY)):
             row |= {"valid": False, "reason": f"{row['status']}: {row['trial_reason']}"}
             yield _shape_row(reader, row, "trial", run_id)
 

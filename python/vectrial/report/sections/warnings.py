@@ -223,9 +223,10 @@ def _busy_machine(run: RunData) -> str | None:
     """Warning based on the load average, which includes client and server: only if the machine does
     not report what else kept it busy."""
     cores = _cores(run.run["environment"])
-    watched = interference.monitored_trials(run.trials)
-    if any(phase.value("other_cores") is not None for trial in watched for phase in trial.phases):
-        unknown = [trial for trial in run.trials if trial not in watched]
+    watched = {trial.trial_id: trial for trial in interference.monitored_trials(run.trials)}
+    phases = (phase for trial in watched.values() for phase in trial.phases)
+    if any(phase.value("other_cores") is not None for phase in phases):
+        unknown = [trial for trial in run.trials if trial.trial_id not in watched]
     else:
         unknown = list(run.trials)
     load_averages = (phase.value("load_1m") for trial in unknown for phase in trial.phases)
