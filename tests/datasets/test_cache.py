@@ -110,7 +110,7 @@ def test_nothing_is_left_when_writing_fails(
     def full(*_: object, **__: object) -> None:
         raise OSError("no space left")
 
-    monkeypatch.setattr(np, "savez", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OSError, match="no space left"):
         truth_of(dataset, 5)
     assert kept() == []
@@ -159,6 +159,6 @@ def test_a_truth_goes_to_another_machine(
     assert module.files_of("another") == {}
     monkeypatch.setenv("VECTRIAL_HOME", str(tmp_path / "elsewhere"))
     for name, content in sent.items():
-        module.put_file(name, content)
+        module.FilesOnDisk().put(name, content)
     monkeypatch.setattr(module, "_computed", lambda *_: pytest.fail("computed again"))
     assert same(truth_of(dataset, 5), here)

@@ -10,6 +10,7 @@ import broken_stores
 import numpy as np
 import pyarrow as pa
 import pytest
+from in_process import measure_here
 
 from vectrial.datasets import library
 from vectrial.experiments.base import Experiment, Target
@@ -25,7 +26,6 @@ from vectrial.model.placement import Certificate, ClientLimits, Placement
 from vectrial.model.store import Store
 from vectrial.model.trial import Scope
 from vectrial.stores.memory import MemoryStore
-from vectrial.worker import worker
 from vectrial.worker.messages import Finished, JobSpec, TrialSpec
 
 
@@ -92,8 +92,6 @@ def statuses(
         where,
         Index(kind, NoParams()),
         "few",
-        500,
-        None,
         10,
         0,
         1000,
@@ -102,7 +100,7 @@ def statuses(
         trials,
     )
     messages = Messages()
-    worker._Measurement(spec, messages).run()  # type: ignore[arg-type]
+    measure_here(spec, messages, library.load("few"))
     return {message.key: message for message in messages if isinstance(message, Finished)}
 
 

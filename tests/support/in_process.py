@@ -12,12 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from vectrial.model.dataset import Dataset
 from vectrial.model.phase import Live, Phase, Role, Turn
 from vectrial.model.placement import Certificate
 from vectrial.plan.model import Job
 from vectrial.results.writer import TrialRecord
 from vectrial.run import job as jobs
-from vectrial.run.process import WORK, spec_of
+from vectrial.run.process import WORK, data_of, spec_of
 from vectrial.run.redact import Secrecy
 from vectrial.run.runner import Conditions
 from vectrial.run.watcher import Watcher
@@ -27,6 +28,7 @@ from vectrial.worker.messages import (
     Ack,
     Finished,
     GiveTurn,
+    JobSpec,
     NoMoreTurns,
     Progress,
     TrialEnded,
@@ -34,6 +36,12 @@ from vectrial.worker.messages import (
     TurnResult,
     Waiting,
 )
+
+
+def measure_here(spec: JobSpec, pipe: Any, dataset: Dataset) -> None:
+    """What a measuring process does, in this one, which reads truths by itself."""
+    worker._Measurement(spec, pipe, dataset).run()
+
 
 #: Turns of a job that is alone.
 ROUNDS, TURN_NS = 25, 5_000_000
@@ -84,7 +92,7 @@ class InProcess:
         ear: Any = _Ear(job, self.watcher, self.write)
         try:
             spec = spec_of(job, self.rules, certificate, place, None)
-            worker._Measurement(spec, ear).run()
+            measure_here(spec, ear, data_of(job).load())
         finally:
             shutil.rmtree(place, ignore_errors=True)
 

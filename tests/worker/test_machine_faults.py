@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 
 import duckdb
 import pytest
+from in_process import measure_here
 
-from vectrial.datasets import catalog
+from vectrial.datasets import catalog, library
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.model.capabilities import Index, NoParams, Params
 from vectrial.model.filters import Filter
@@ -107,8 +108,6 @@ def outcome(folder: Path) -> Finished:
         store=f"{__name__}:Frail",
         index=Index("flat", NoParams()),
         dataset=DATASET,
-        rows=500,
-        queries=20,
         k=10,
         seed=1,
         batch_rows=100,
@@ -124,7 +123,7 @@ def outcome(folder: Path) -> Finished:
         ),
     )
     ear: Any = _Ear()
-    worker._Measurement(spec, ear).run()
+    measure_here(spec, ear, library.subset(library.load(DATASET), 500, 20))
     (trial,) = ear.trials
     assert isinstance(trial, Finished)
     return trial

@@ -13,9 +13,10 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 import pytest
+from in_process import measure_here
 from numpy.typing import NDArray
 
-from vectrial.datasets import catalog
+from vectrial.datasets import catalog, library
 from vectrial.experiments.registry import EXPERIMENTS
 from vectrial.gate import GateResult
 from vectrial.model.capabilities import Index, NoParams, Params
@@ -120,8 +121,6 @@ def told(folder: Path, *trials: tuple[str, dict[str, Any]], warm_up_s: float = 0
         store=f"{__name__}:Noted",
         index=Index("flat", NoParams()),
         dataset=DATASET,
-        rows=500,
-        queries=20,
         k=10,
         seed=1,
         batch_rows=100,
@@ -140,7 +139,7 @@ def told(folder: Path, *trials: tuple[str, dict[str, Any]], warm_up_s: float = 0
         warm_up_s=warm_up_s,
     )
     ear: Any = Ear()
-    worker._Measurement(spec, ear).run()
+    measure_here(spec, ear, library.subset(library.load(DATASET), 500, 20))
     return ear.heard
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import tempfile
 import warnings
@@ -11,7 +12,7 @@ import zlib
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,12 +61,12 @@ def truth_of(
         texts = texts[:1]
     key = json.dumps([_VERSION, dataset.fingerprint, k, rows, texts])
     name = hashlib.sha256(key.encode()).hexdigest()[:32]
-    path = _folder() / f"{_prefix(dataset.fingerprint)}{name}.npz"
-    cached = _read(path, key, k)
+    file = f"{_prefix(dataset.fingerprint)}{name}.npz"
+    cached = _read(file, key, k)
     if cached is not None:
         return cached
     truth = _computed(dataset, k, every, rows, progress, scanner)
-    _write(path, key, truth)
+    _cache.put(file, _packed(key, truth))
     return truth
 
 
@@ -105,22 +106,57 @@ def _computed(
 # -- the cache -------------------------------------------------------------------------------
 
 
+class TruthFiles(Protocol):
+    """The files of truths, by name. Reading a truth checks that its file is complete."""
+
+    def get(self, name: str) -> bytes | None:
+        """The content of a file; None if there is none."""
+        ...
+
+    def put(self, name: str, content: bytes) -> None:
+        """Keep a file; others see the old one, none, or the new one."""
+        ...
+
+
+class FilesOnDisk:
+    """The files of truths on this machine."""
+
+    @property
+    def folder(self) -> Path:
+        """Their folder, which may be missing."""
+        return paths.datasets_dir() / "truth"
+
+    def get(self, name: str) -> bytes | None:
+        """See `TruthFiles`."""
+        path = self.folder / Path(name).name
+        return path.read_bytes() if path.is_file() else None
+
+    def put(self, name: str, content: bytes) -> None:
+        """See `TruthFiles`."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=self.folder, suffix=".part", delete=False) as file:
+            part = Path(file.name)
+            try:
+                file.write(content)
+                file.close()
+                part.replace(self.folder / Path(name).name)
+            except BaseException:
+                part.unlink(missing_ok=True)
+                raise
+
+
+_cache: TruthFiles = FilesOnDisk()
+
+
+def use_files(files: TruthFiles) -> None:
+    """Keep truths in these files from now on, in this process."""
+    global _cache
+    _cache = files
+
+
 def files_of(fingerprint: str) -> dict[str, Path]:
-    """The files of all cached truths of a dataset, by name."""
-    return {path.name: path for path in _folder().glob(f"{_prefix(fingerprint)}*.npz")}
-
-
-def put_file(name: str, content: bytes) -> None:
-    """Add a file from another machine's cache. Reading it checks that it is complete."""
-    folder = _folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as file:
-        file.write(content)
-    Path(file.name).replace(folder / Path(name).name)
-
-
-def _folder() -> Path:
-    return paths.datasets_dir() / "truth"
+    """The files of all truths of a dataset on this machine, by name."""
+    return {path.name: path for path in FilesOnDisk().folder.glob(f"{_prefix(fingerprint)}*.npz")}
 
 
 def _prefix(fingerprint: str) -> str:
@@ -138,30 +174,25 @@ def _digest(key: str, arrays: Sequence[NDArray[Any]]) -> NDArray[np.uint8]:
     return np.frombuffer(seen.digest(), np.uint8)
 
 
-def _read(path: Path, key: str, k: int) -> Truth | None:
-    """The cached truth that `_write` wrote; None, with a warning, if it is damaged."""
-    if not path.exists():
+def _read(name: str, key: str, k: int) -> Truth | None:
+    """The truth in a file of the cache; None, with a warning, if it is damaged."""
+    content = _cache.get(name)
+    if content is None:
         return None
     try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = [file[name] for name in _ARRAYS]
+        with np.load(io.BytesIO(content), allow_pickle=False) as file:
+            arrays = [file[one] for one in _ARRAYS]
             if not np.array_equal(file["digest"], _digest(key, arrays)):
                 raise ValueError("its checksum does not fit its content")
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        warnings.warn(f"{path}: damaged ({error}); computing the truth again", stacklevel=3)
+        warnings.warn(f"{name}: damaged ({error}); computing the truth again", stacklevel=3)
         return None
     return Truth(k, *arrays)
 
 
-def _write(path: Path, key: str, truth: Truth) -> None:
-    """Write atomically: another process sees the old file, none, or the new one."""
-    arrays = [getattr(truth, name) for name in _ARRAYS]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".part", delete=False) as file:
-        try:
-            parts = dict(zip(_ARRAYS, arrays, strict=True))
-            np.savez(file, digest=_digest(key, arrays), **parts)
-        except BaseException:
-            Path(file.name).unlink(missing_ok=True)
-            raise
-    Path(file.name).replace(path)
+def _packed(key: str, truth: Truth) -> bytes:
+    """The content of a truth's file."""
+    arrays = {name: getattr(truth, name) for name in _ARRAYS}
+    file = io.BytesIO()
+    np.savez(file, digest=_digest(key, list(arrays.values())), **arrays)
+    return file.getvalue()

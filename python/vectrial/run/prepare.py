@@ -28,7 +28,7 @@ from vectrial.plan.plan import make_plan
 from vectrial.results.folder import replace_text
 from vectrial.results.writer import RunWriter
 from vectrial.servers.hosts import why_no_hosts
-from vectrial.servers.namespaces import why_no_network
+from vectrial.servers.namespaces import can_cover_folders, why_no_network
 from vectrial.servers.provide import check_environment
 from vectrial.stores import registry
 from vectrial.suite.model import DatasetRef, Suite, parse_suite, read_suite
@@ -181,6 +181,7 @@ def prepare(
 def _begin(writer: RunWriter, suite: Suite, text: str, environment: Mapping[str, Any]) -> None:
     """Write the suite, the machine and the command."""
     write_suite(writer.folder, suite, text)
+    environment = {**environment, "datasets_hidden": can_cover_folders()}
     facts = json.dumps(environment, indent=2, default=str)
     replace_text(writer.folder / "environment.json", facts)
     command = shlex.join(["vectrial", *sys.argv[1:]])

@@ -57,6 +57,7 @@ from vectrial.util.package_releases import importable
 from vectrial.util.plugins import reference
 from vectrial.util.redaction import Log
 from vectrial.util.variants import file_stem
+from vectrial.worker.job_data import JobData
 from vectrial.worker.messages import (
     TIME_IS_UP,
     Ack,
@@ -238,6 +239,7 @@ class MeasuringProcess:
             )
         spec = spec_of(self._job, self._rules, self._certificate, self._data, serving)
         with suppress(BrokenPipeError):  # it died at once: `end_reason` tells
+            self._pipe.send(data_of(self._job))  # by itself: a job names modules of its store
             self._pipe.send(spec)
 
     def __exit__(self, *exc: object) -> None:
@@ -450,6 +452,17 @@ def command_of(
     return command if packages is None else replace(command, env=importable(packages, command.env))
 
 
+def data_of(job: Job) -> JobData:
+    return JobData(
+        job.dataset,
+        job.rows,
+        job.queries,
+        metadata=job.metadata,
+        own_ids=job.existing is None,
+        client=job.store.kind == "server",
+    )
+
+
 def spec_of(
     job: Job, rules: Rules, certificate: Certificate, data_dir: Path, serving: Serving | None
 ) -> JobSpec:
@@ -457,8 +470,6 @@ def spec_of(
         store=reference(job.store),
         index=job.index,
         dataset=job.dataset,
-        rows=job.rows,
-        queries=job.queries,
         k=rules.k,
         seed=rules.seed + job.repeat,
         batch_rows=rules.batch_rows,
@@ -476,7 +487,6 @@ def spec_of(
         ),
         server=serving,
         durability=job.durability,
-        metadata=job.metadata,
         repeat_queries=rules.repeat_queries,
         warm_up_s=job.warm_up_s,
         limited=serving is None and job.limits is not None,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
+from vectrial.datasets.truth import FilesOnDisk
 from vectrial.engine.parts import Sent
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.faults import Crash, Fault
@@ -20,12 +21,15 @@ from vectrial.worker.messages import (
     CrashServer,
     CutPower,
     FillDisk,
+    GetTruth,
     LimitMemory,
     OpenObjects,
+    PutTruth,
     RestartFailed,
     SendLoad,
     Serving,
     Strike,
+    TruthFile,
 )
 
 
@@ -66,6 +70,11 @@ class RequestHandler:
                 return Ack()
             case SendLoad():
                 return self._drive(message)
+            case GetTruth(name):
+                return TruthFile(FilesOnDisk().get(name))
+            case PutTruth(name, content):
+                FilesOnDisk().put(name, content)
+                return Ack()
             case _:
                 return None
 

@@ -175,6 +175,7 @@ def _own_mounts() -> None:
     if libc.unshare(_CLONE_NEWNS):
         raise NoVolume(f"no mounts of its own: {os.strerror(ctypes.get_errno())}")
     _run("mount", "--make-rslave", "/")
+    _run("mount", "--make-rshared", "/")  # a measuring process with mounts of its own follows them
     if _SHARED_MEMORY.is_dir():
         _run("mount", "-t", "tmpfs", "-o", "mode=1777", "vectrial", str(_SHARED_MEMORY))
     _OWN.made = True

@@ -68,8 +68,6 @@ class JobSpec:
     store: str
     index: Index
     dataset: str
-    rows: int
-    queries: int | None
     k: int
     seed: int
     batch_rows: int
@@ -78,11 +76,33 @@ class JobSpec:
     trials: tuple[TrialSpec, ...]
     server: Serving | None = None
     durability: Durability | None = None
-    metadata: bool = True
     repeat_queries: bool = False
     limited: bool = False
     warm_up_s: float = 0.0
     existing: Existing | None = None
+
+
+@dataclass(frozen=True)
+class GetTruth:
+    """Read a file of a truth, which the measuring process does not see. The answer is
+    `TruthFile`."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class PutTruth:
+    """Keep a file of a truth. The answer is an `Ack`."""
+
+    name: str
+    content: bytes
+
+
+@dataclass(frozen=True)
+class TruthFile:
+    """The content of a file of a truth; None if there is none."""
+
+    content: bytes | None
 
 
 @dataclass(frozen=True)

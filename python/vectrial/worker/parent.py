@@ -21,15 +21,18 @@ from vectrial.worker.messages import (
     CloseObjects,
     CrashServer,
     Finished,
+    GetTruth,
     GiveTurn,
     OpenObjects,
     Progress,
+    PutTruth,
     RestartFailed,
     SendLoad,
     Serving,
     Strike,
     TrialEnded,
     TrialStarted,
+    TruthFile,
     TurnResult,
     Waiting,
 )
@@ -123,6 +126,15 @@ class Parent:
         if isinstance(answer, str):
             raise StoreError(answer)
         return answer
+
+    def get(self, name: str) -> bytes | None:
+        """A file of a truth; see `TruthFiles`."""
+        file: TruthFile = self.ask(GetTruth(name))
+        return file.content
+
+    def put(self, name: str, content: bytes) -> None:
+        """Keep a file of a truth; see `TruthFiles`."""
+        self.ask(PutTruth(name, content))
 
     @contextmanager
     def objects(self, key: str, request: ObjectsRequest) -> Iterator[ObjectsAccess]:

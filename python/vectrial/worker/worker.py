@@ -28,7 +28,7 @@ from vectrial._engine import Judge
 from vectrial.datasets import library, truth
 from vectrial.gate import ExpectedRows, GateResult, Subject, run_gate
 from vectrial.model.context import Context, fields_of
-from vectrial.model.dataset import Truth
+from vectrial.model.dataset import Dataset, Truth
 from vectrial.model.errors import StoreError, Unsupported
 from vectrial.model.faults import Crash, Fault, FaultEvent
 from vectrial.model.file_categories import FileKind
@@ -42,7 +42,7 @@ from vectrial.model.store import Address, Store
 from vectrial.model.trial import OVERDUE
 from vectrial.stats.quantiles import withhold_quantiles
 from vectrial.stores import registry
-from vectrial.stores.attached import keys_of, open_existing, without_own_ids
+from vectrial.stores.attached import keys_of, open_existing
 from vectrial.stores.common.temporary import close_store, temporary_store
 from vectrial.telemetry.disk import store_bytes_by_kind
 from vectrial.telemetry.machine import add_machine_metrics
@@ -54,6 +54,7 @@ from vectrial.util.arrow import load_without_pandas
 from vectrial.util.process import die_with_parent
 from vectrial.worker import ending
 from vectrial.worker.ending import BlockTimer, TrialTimeUp
+from vectrial.worker.job_data import JobData
 from vectrial.worker.messages import (
     TIME_IS_UP,
     CutPower,
@@ -75,16 +76,13 @@ from vectrial.workload.native import inserts
 class _Measurement:
     """A running job: the store, its load, and the results of the gate."""
 
-    def __init__(self, spec: JobSpec, pipe: Connection) -> None:
-        self.spec = spec
+    def __init__(self, spec: JobSpec, pipe: Connection, dataset: Dataset) -> None:
+        """dataset: the job's, which may no longer be found on the disk."""
+        self.spec, self.dataset = spec, dataset
         self._sampler: Sampler | None = None
         self.kind = registry.resolve(spec.store)
-        self.dataset = library.subset(
-            library.load(spec.dataset), spec.rows, spec.queries, metadata=spec.metadata
-        )
         if spec.existing is not None:
             self.keys = keys_of(library.load(spec.dataset))
-            self.dataset = without_own_ids(self.dataset)
         self.schema = Schema(self.dataset.dim, self.dataset.metric, fields_of(self.dataset))
         self.data_dir = spec.data_dir / "data"
         self.data_dirs: tuple[Path, ...] = (self.data_dir,)
@@ -105,8 +103,8 @@ class _Measurement:
         self.baseline_rss_bytes: int | None = None
         self._cold = bool(spec.warm_up_s)
         self.empty_disk: Mapping[FileKind, int] = {}
-        self._parent = Parent(pipe, BusyCores(self._server_cpu_s).cores)
-        self.time_limit = BlockTimer(self._parent.is_sending)
+        self.parent = Parent(pipe, BusyCores(self._server_cpu_s).cores)
+        self.time_limit = BlockTimer(self.parent.is_sending)
         self._experiment = {trial.key: trial.experiment for trial in spec.trials}
 
     @property
@@ -129,7 +127,7 @@ class _Measurement:
 
     def _crash(self, how: Crash) -> Address:
         """End and restart the server; see `Context.crash`."""
-        serving = self._parent.crash(how)
+        serving = self.parent.crash(how)
         self._serve(serving)
         if self._sampler is not None:
             self._sampler.follow(self.processes)
@@ -137,7 +135,7 @@ class _Measurement:
 
     def _strike(self, node: int, fault: Fault, back: bool) -> FaultEvent:
         """Make or end a fault of a node; see `Context.strike`."""
-        struck, serving = self._parent.strike(node, fault, back)
+        struck, serving = self.parent.strike(node, fault, back)
         if back:
             self._serve(serving)
             if self._sampler is not None:
@@ -147,7 +145,7 @@ class _Measurement:
     @contextmanager
     def _objects(self, key: str, request: ObjectsRequest) -> Iterator[ObjectsAccess]:
         """An object store, whose processes are sampled; see `Context.objects`."""
-        with self._parent.objects(key, request) as access:
+        with self.parent.objects(key, request) as access:
             if self._sampler is not None:
                 self._sampler.follow({**self.processes, **access.processes})
             try:
@@ -196,7 +194,7 @@ class _Measurement:
         for trial in trials:
             if trial.experiment.starts_from is State.EMPTY:
                 self._conclude(ungated)
-            self._parent.started(trial.key)
+            self.parent.started(trial.key)
             out = self._trial(trial)
             if out.overdue:
                 self._send([*(ungated if self.gate is not None else ()), out])
@@ -211,13 +209,13 @@ class _Measurement:
     def _measure_in_turns(self, trials: Sequence[TrialSpec]) -> list[Finished]:
         """Measure trials on one load, in turns with those of other jobs."""
         if self.address is None:
-            turns = TurnTaking(self._parent, time.process_time, None)
+            turns = TurnTaking(self.parent, time.process_time, None)
         else:
             servers = [pid for pid in self.processes.values() if pid != os.getpid()]
-            turns = TurnTaking(self._parent, self._server_cpu_s, servers)
+            turns = TurnTaking(self.parent, self._server_cpu_s, servers)
         outs = [_started_outcome(trial) for trial in trials]
         for trial, out in zip(trials, outs, strict=True):
-            self._parent.started(trial.key)
+            self.parent.started(trial.key)
             try:
                 with self.time_limit.block():
                     self._prepare_store(trial)
@@ -266,7 +264,7 @@ class _Measurement:
         writing takes no CPU time from the next trial."""
         for out in trials:
             self._judge(out)
-        self._parent.finished(trials)
+        self.parent.finished(trials)
         trials.clear()
 
     def _trial(self, trial: TrialSpec) -> Finished:
@@ -295,7 +293,7 @@ class _Measurement:
     def _complete(self, out: Finished) -> None:
         out.store_version, out.notes = self.version, self.notes
         out.duration_s = (perf_counter_ns() - out.started_ns) / 1e9
-        self._parent.ended(out.key)
+        self.parent.ended(out.key)
 
     def _prepare_store(self, trial: TrialSpec) -> None:
         """Bring the store into the trial's starting state."""
@@ -413,14 +411,14 @@ class _Measurement:
             self.loaded = True
             return
         self.store.create(self.schema, self.spec.index)
-        task = (self.dataset, self.schema, self.spec.batch_rows, self._parent.progress)
+        task = (self.dataset, self.schema, self.spec.batch_rows, self.parent.progress)
         if writes_natively(self.kind):
             loaded = inserts.load(self.store.native_rows(), *task, self.spec.certificate)
             if loaded.metrics["count"] != self.dataset.rows:
                 raise StoreError(f"it could not be loaded: {loaded.reason}")
         else:
             loaded = bulk.load(self.store, *task)
-        steps = bulk.finish(self.store, self._parent.progress)
+        steps = bulk.finish(self.store, self.parent.progress)
         self.loaded, self.load = True, bulk.load_times(loaded, steps)
 
     def _written_bytes(self) -> int | None:
@@ -432,7 +430,7 @@ class _Measurement:
     def _run_gate_once(self) -> None:
         """Run the gate once per load; its results go with every trial of the load."""
         if self.gate is None:
-            self._parent.progress(0, 1, "gate")
+            self.parent.progress(0, 1, "gate")
             assert self.store is not None
             self.gate = run_gate(self._subject(self.store), self.spec.data_dir / "scratch")
 
@@ -477,7 +475,7 @@ class _Measurement:
         return opened
 
     def _context(self, store: Store, trial: TrialSpec) -> Context:
-        placement, ask = self.spec.certificate.placement, self._parent.ask
+        placement, ask = self.spec.certificate.placement, self.parent.ask
         disk = placement.data_disk is not None
         return Context(
             store=store,
@@ -490,8 +488,8 @@ class _Measurement:
             seed=self.spec.seed,
             data_dirs=self.data_dirs,
             batch_rows=self.spec.batch_rows,
-            progress=self._parent.progress,
-            show=self._parent.show,
+            progress=self.parent.progress,
+            show=self.parent.show,
             truth=self._truth,
             repeat_queries=self.spec.repeat_queries,
             resident_bytes=self._resident_bytes,
@@ -509,7 +507,7 @@ class _Measurement:
             crash=None if self.spec.server is None else self._crash,
             cut_power=(lambda: ask(CutPower())) if disk and not self.spec.server else None,
             fill_disk=(lambda full: ask(FillDisk(full))) if disk else None,
-            from_machines=self._parent.drive if placement.client_machines else None,
+            from_machines=self.parent.drive if placement.client_machines else None,
             objects=partial(self._objects, trial.key),
             strike=None if self.address is None else self._strike,
         )
@@ -534,10 +532,14 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C means
     load_without_pandas()
     with Connection(int(sys.argv[1])) as pipe:
+        data: JobData = pipe.recv()
+        dataset = data.load()
+        data.hide()
         spec: JobSpec = pipe.recv()
         pins = spec.certificate.placement.pins
         if spec.server is not None and pins:  # the server has the other cores
             os.sched_setaffinity(0, pins)
-        measurement = _Measurement(spec, pipe)
+        measurement = _Measurement(spec, pipe, dataset)
+        truth.use_files(measurement.parent)
         signal.signal(TIME_IS_UP, measurement.time_limit.handle_signal)
         measurement.run()

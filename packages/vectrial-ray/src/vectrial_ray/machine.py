@@ -180,7 +180,7 @@ class Machine:
 
     def receive_truth(self, name: str, content: bytes) -> None:
         """Take a file of a dataset's truth."""
-        truth.put_file(name, content)
+        truth.FilesOnDisk().put(name, content)
 
     # -- jobs ----------------------------------------------------------------------------------
 
