@@ -73,8 +73,9 @@ def _of_the_gate() -> Iterator[Lie]:
 
 
 def _of_answers() -> Iterator[Lie]:
-    from liars import answers
     from peeking_store import Peeking
+
+    from liars import answers
 
     invalid = "test_who_answers_otherwise_under_the_clock_is_invalid"
     for kind, what in (

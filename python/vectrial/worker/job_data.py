@@ -15,9 +15,9 @@ from vectrial.util import hiding, paths
 class JobData:
     """The rows and queries of a job.
 
-    name: of the dataset. own_ids: with the column of the user's own ids; False for an existing
-        collection. client: the store has a server, so that the measuring process is a client of it:
-        its processes load rows themselves.
+    name: name of the dataset. own_ids: whether the column of the user's own ids stays; False for an
+        existing collection. client: True if the store has a server, whose clients are processes
+        that load rows themselves.
     """
 
     name: str
