@@ -188,6 +188,23 @@ def test_who_remembers_what_is_almost_the_same_is_told(asked_often: Callable[...
     assert any("answers seem to be cached" in said for said in run.report.warnings)
 
 
+def test_who_remembers_what_an_earlier_phase_asked_is_told(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """Its second phase has first answers as fast as later ones."""
+    folder = tmp_path_factory.mktemp("liars")
+    suite = [LONG, {**LONG, "clients": [2]}]
+    run = measure([Honest, RoundsOff], suite, folder, dataset=MANY, order="suite")
+    (told,) = [
+        p for p in run.data.points if p.series.store == RoundsOff.name and p.params["clients"] == 2
+    ]
+    assert (told.value("first_pass_p50") or 0) < 1000, "they were remembered"
+    assert (told.value("unfamiliar_p50") or 0) > 2000 > (told.value("familiar_p50") or 0)
+    assert "right after the phase a new query took" in (told.doubt or "")
+    honest = [point for point in run.data.points if point.series.store == Honest.name]
+    assert [point.doubt for point in honest] == [None] * len(honest)
+
+
 def test_who_remembers_answers_is_told_where_queries_repeat(
     asked_often: Callable[..., Run],
 ) -> None:

@@ -123,8 +123,9 @@ def _of_answers() -> Iterator[Lie]:
     )
     yield Lie(
         answers.RoundsOff,
-        "first pass over the queries against later ones",
-        (_ANSWERS, "test_who_remembers_what_is_almost_the_same_is_told"),
+        "first pass over the queries against later ones; of a later phase, new queries like those"
+        " that were sent against rows",
+        (_ANSWERS, "test_who_remembers_what_an_earlier_phase_asked_is_told"),
     )
 
 

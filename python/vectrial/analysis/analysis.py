@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from vectrial.analysis.run_data import Point, RunData
 from vectrial.analysis.trial import Trial
-from vectrial.model.consistency import FIRST_ANSWERS
+from vectrial.model.consistency import FIRST_ANSWERS, NEW_QUERIES
 from vectrial.model.phase import Role
 from vectrial.model.trial import Series
 from vectrial.stats.curves import pareto, read_at
@@ -188,9 +188,11 @@ def remark(point: Point) -> str:
     """Reason why a point does not count, or the notes of its phases, without repetition."""
     notes: dict[str, str] = {}
     for note in "; ".join(phase.reason for phase in point.phases if phase.reason).split("; "):
-        notes.setdefault(FIRST_ANSWERS if note.startswith(FIRST_ANSWERS) else note, note)
-    if point.doubt and FIRST_ANSWERS in point.doubt:
-        notes.pop(FIRST_ANSWERS, None)
+        same = (one for one in (FIRST_ANSWERS, NEW_QUERIES) if note.startswith(one))
+        notes.setdefault(next(same, note), note)
+    for told in (FIRST_ANSWERS, NEW_QUERIES):
+        if point.doubt and told in point.doubt:
+            notes.pop(told, None)
     return "; ".join(filter(None, (point.doubt, point.reason or "; ".join(notes.values()))))
 
 

@@ -132,7 +132,7 @@ def _cached_answers(phases: Sequence[tuple[Trial, PhaseResult]]) -> Iterator[tup
     repeats: dict[tuple[Any, ...], list[tuple[int, str | None]]] = defaultdict(list)
     for trial, phase in phases:
         values = _values(phase)
-        if values.get("later_pass_p50") is not None:
+        if {"later_pass_p50", "familiar_p50"} & {n for n, v in values.items() if v is not None}:
             repeats[point_key(trial, phase)].append((phase.phase_id, cache_suspicion(values)))
     for members in repeats.values():
         told = next((said for _, said in members), None)

@@ -24,8 +24,9 @@ REMEMBERED = 1.5
 #: at least the third value.
 REMEMBERED_OF, REMEMBERED_S, REMEMBERED_AT_ONCE = 30, 0.1, 5.0
 
-#: Beginning of the sentence of `cache_suspicion`: each repeat has its own figures in it.
+#: Beginnings of the sentences of `cache_suspicion`: each repeat has its own figures in them.
 FIRST_ANSWERS = "the first answer to each query took"
+NEW_QUERIES = "right after the phase a new query took"
 
 _PERCENTILES = ("p50", "p90", "p95", "p99", "p99_9")
 _STEPS = ("load_s", "flush_s", "build_s", "wait_s")
@@ -57,19 +58,32 @@ def contradictions(
 
 
 def cache_suspicion(figures: Mapping[str, float | None]) -> str | None:
-    """A statement that the first answers to queries took longer than later answers to the same
-    queries, as when a store caches answers or the machine was disturbed for a while; None if they
-    did not."""
+    """A statement that answers to queries took longer than answers to the same or to like queries,
+    as when a store caches answers or the machine was disturbed for a while; None if they did
+    not."""
     first, later = figures.get("first_pass_p50"), figures.get("later_pass_p50")
-    least = min(figures.get("first_pass_count") or 0, figures.get("later_pass_count") or 0)
-    if not first or not later or least < REMEMBERED_OF:
-        return None
-    brief = first * (figures.get("first_pass_count") or 0) < REMEMBERED_S * 1e6
-    if first <= (REMEMBERED_AT_ONCE if brief else REMEMBERED) * later:
-        return None
-    return (
-        f"{FIRST_ANSWERS} {first:,.0f} us (median), later ones to the same queries {later:,.0f} us"
-    )
+    counts = [figures.get(f"{name}_pass_count") or 0 for name in ("first", "later")]
+    if first and later and _is_longer(first, later, counts):
+        return (
+            f"{FIRST_ANSWERS} {first:,.0f} us (median), later ones to the same queries"
+            f" {later:,.0f} us"
+        )
+    unlike, like = figures.get("unfamiliar_p50"), figures.get("familiar_p50")
+    if unlike and like and _is_longer(unlike, like, [figures.get("familiar_count") or 0]):
+        return (
+            f"{NEW_QUERIES} {like:,.0f} us (median) if it was like those that were sent, and"
+            f" {unlike:,.0f} us if it was not"
+        )
+    return None
+
+
+def _is_longer(longer: float, shorter: float, counts: Sequence[float]) -> bool:
+    """True if a median is longer than another by more than processor caches make of it. counts:
+    numbers of answers, the first of them that of the longer."""
+    if min(counts) < REMEMBERED_OF:
+        return False
+    brief = longer * counts[0] < REMEMBERED_S * 1e6
+    return longer > (REMEMBERED_AT_ONCE if brief else REMEMBERED) * shorter
 
 
 def _in_flight_contradictions(

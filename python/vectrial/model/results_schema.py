@@ -189,6 +189,14 @@ _ALL = (
     MetricName("later_pass_count", "1", None, "later answers to the same queries"),
     MetricName("later_pass_p50", "us", "lower", "median latency of these"),
     MetricName("later_pass_p99", "us", "lower", "99th percentile of latency of these"),
+    MetricName(
+        "familiar_p50",
+        "us",
+        "lower",
+        "median latency, right after the phase, of new queries like those that it sent",
+    ),
+    MetricName("unfamiliar_p50", "us", "lower", "median latency of rows as queries beside them"),
+    MetricName("familiar_count", "1", None, "pairs of such queries"),
     MetricName("warmup_count", "1", None, "requests before the clock started, not recorded"),
     MetricName("warmup_errors", "1", "lower", "those of them that failed"),
     MetricName(

@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from vectrial._engine import Judge
@@ -19,6 +18,7 @@ from vectrial.model.fusion import Blend
 from vectrial.model.lane import Lane
 from vectrial.model.phase import Phase, Role
 from vectrial.model.workload import ClosedLoop, Load
+from vectrial.workload import familiarity
 from vectrial.workload.answer_log import PhaseAnswers
 from vectrial.workload.answers import judge
 from vectrial.workload.ceiling import certify
@@ -237,7 +237,19 @@ class SearchLoad(TurnLoad):
         )
 
     def _check(self, phase: Phase, answers: PhaseAnswers) -> None:
-        phase.pending = partial(judge, self._context, self._where, phase, answers)
+        def pending() -> None:
+            context = self._context
+            # Under a filter a row may be harder to answer than a query, or easier.
+            if phase.metrics.get("count") and self._where is None and not context.repeat_queries:
+                seed = (context.seed, next(_PHASES))
+                try:
+                    search = context.store.searcher_returning(*self._arguments[:3])
+                    phase.metrics |= familiarity.compare(search, context.dataset, self._truth, seed)
+                except Exception as error:  # noqa: BLE001 - whatever a store raises is its answer
+                    phase.remark(f"nothing was asked after it: {type(error).__name__}: {error}")
+            judge(context, self._where, phase, answers)
+
+        phase.pending = pending
 
     def _check_natively(self, phase: Phase, answers: PhaseAnswers) -> None:
         def pending() -> None:
