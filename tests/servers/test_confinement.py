@@ -6,11 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import other_user
+import psutil
 import pytest
 import tiny_server
 
@@ -84,6 +86,41 @@ def test_a_server_is_reached_from_within_its_network_alone(
         server.restart()
         assert within(network, sys.executable, "-c", code, str(port)).stdout == "2\n"
         assert server.facts()["network"] == "its own"
+
+
+WAITS = """
+import sys
+sys.path.insert(0, {here!r})
+from vectrial.model.store import Address
+from vectrial.servers.namespaces import Network
+from vectrial.servers.server_network import ServerNetwork
+with Network() as network:
+    asked = ServerNetwork(network, "tiny_server:LITTLE")
+    asked.wait_until(Address("127.0.0.1", {{"http": 1}}), 300, lambda: None)
+"""
+
+
+@pytest.mark.slow
+def test_whoever_waits_for_a_server_goes_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    if why := why_no_network():
+        pytest.skip(why)
+    monkeypatch.setenv("PYTHONPATH", str(HERE), prepend=os.pathsep)
+    command = subprocess.Popen([sys.executable, "-c", WAITS.format(here=str(HERE))])
+    try:
+        waiting: list[psutil.Process] = []
+        soon = time.monotonic() + 30
+        while not any("server_network" in " ".join(one.cmdline()) for one in waiting):
+            assert time.monotonic() < soon
+            time.sleep(0.1)
+            waiting = psutil.Process(command.pid).children(recursive=True)
+        time.sleep(1)  # it has read its task
+    finally:
+        command.kill()
+        command.wait()
+    _, alive = psutil.wait_procs(waiting, timeout=10)
+    for one in alive:
+        one.kill()
+    assert alive == []
 
 
 def test_one_that_ends_in_a_network_is_known_to(

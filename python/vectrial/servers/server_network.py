@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from vectrial.servers.base import AccessRefused, Recipe, ServerError, wait_until
 from vectrial.servers.namespaces import Network
 from vectrial.util.child_environment import for_measuring
 from vectrial.util.children import python
+from vectrial.util.process import die_with_parent
 
 _POLL_S = 0.05
 #: Seconds beyond the deadline for the process that asks.
@@ -68,6 +70,7 @@ class ServerNetwork:
             "secrets": dict(address.secrets),
             "nodes": [(node.host, dict(node.ports)) for node in address.nodes],
             "deadline_s": deadline_s,
+            "parent": os.getpid(),
         }
         command = self.network.enter(python(__name__))
         asking = subprocess.Popen(
@@ -107,6 +110,7 @@ class ServerNetwork:
 def main() -> None:
     """Wait, and write the outcome as JSON."""
     order = json.load(sys.stdin)
+    die_with_parent(order["parent"])  # it holds the mounts of the server, which go with it
     module, _, attribute = order["recipe"].partition(":")
     found = getattr(import_module(module), attribute)
     recipe = found if isinstance(found, Recipe) else found(order["host"])
