@@ -105,6 +105,24 @@ class ShorterLater(_Liar):
         return ids[:cut], scores[:cut]
 
 
+class AlmostExact(_Liar):
+    """Names the row after the last one in its place in each three-hundredth answer, after the gate:
+    of the recall 0.03 % is lost."""
+
+    name: ClassVar[str] = "almost-exact"
+
+    def searcher(self, k: int, params: Params, where: Filter | None = None) -> Searcher:
+        self.longer = MemoryStore.searcher(self, k + 1, params, where)
+        return super().searcher(k, params, where)
+
+    def answer(self, honest: Searcher, vector: NDArray[np.float32]) -> Hits:
+        if self.searches <= LATER or self.searches % 300:
+            return honest(vector)
+        ids, scores = self.longer(vector)
+        kept = np.delete(np.arange(len(ids)), -2)
+        return ids[kept], scores[kept]
+
+
 class SeldomShorter(_Liar):
     """Leaves the last row out of each hundredth answer: of the recall a thousandth is lost."""
 

@@ -11,6 +11,7 @@ import in_process
 import pytest
 
 from answers import (
+    AlmostExact,
     FilterLater,
     Honest,
     Pausing,
@@ -47,8 +48,9 @@ LOADED = {**SWEEP, "clients": [1, 4], "stores": [Honest.name, ShorterUnderLoad.n
 FASTEST = "Fastest at recall ≥ 0.95"
 #: Stores of `run` whose sweep is ranked. The first is the fastest, unless the machine stands still
 #: while it is measured.
-RANKED = (Honest.name, Pausing.name, SlowAtFirst.name)
+RANKED = (Honest.name, AlmostExact.name, Pausing.name, SlowAtFirst.name)
 LIARS = [
+    AlmostExact,
     Pausing,
     StaleAnswers,
     SlowAtFirst,
@@ -145,6 +147,13 @@ def test_recall_that_falls_under_load_is_that_of_the_figure(loaded: Run) -> None
     assert not phases[4].valid
     assert (phases[4].metrics["recall_mean"] or 1.0) < 1.0
     assert all(record.status == "ok" for record in loaded.of(Honest))
+
+
+def test_an_exact_index_that_misses_a_neighbour_in_thousands_says_so(run: Run) -> None:
+    phase = run.phase(AlmostExact, "search")
+    assert phase.valid
+    assert 0.999 < (phase.metrics["recall_mean"] or 0) < 1
+    assert "an exact index that missed 0.0" in (phase.reason or "")
 
 
 def test_short_answers_are_told_at_the_figure(run: Run) -> None:

@@ -87,6 +87,11 @@ def _of_answers() -> Iterator[Lie]:
     ):
         yield Lie(kind, what, (_ANSWERS, invalid))
     yield Lie(
+        answers.AlmostExact,
+        "timed answers of an exact index: the share of neighbours missed, at the figure",
+        (_ANSWERS, "test_an_exact_index_that_misses_a_neighbour_in_thousands_says_so"),
+    )
+    yield Lie(
         answers.SeldomShorter,
         "timed answers: `short_answers`, at the figure",
         (_ANSWERS, "test_short_answers_are_told_at_the_figure"),
