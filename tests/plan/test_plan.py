@@ -88,7 +88,7 @@ def test_keys_and_parameters_of_trials_stay_as_earlier_versions_wrote_them() -> 
 
 def test_a_point_goes_to_the_measuring_process_validated_and_without_the_grid() -> None:
     trial = next(one for one in plan_of(SUITE).trials if one.row.experiment == "search")
-    sent = pickle.loads(pickle.dumps((trial.experiment.at_point(), trial.point)))
+    sent = pickle.loads(pickle.dumps((trial.experiment.for_point(), trial.point)))
     experiment, point = sent
     assert point == {"clients": 1, "ef_search": 16, "returns": "ids"} == trial.point
     with pytest.raises(TypeError, match="not changed"):

@@ -75,9 +75,9 @@ class Target:
         return self.store.name
 
     @property
-    def can(self) -> Capabilities:
+    def capabilities(self) -> Capabilities:
         """The store's capabilities under this index."""
-        return self.store.capabilities.under(self.index.kind)
+        return self.store.capabilities.for_index(self.index.kind)
 
     @property
     def search_model(self) -> type[Params]:
@@ -288,7 +288,7 @@ class Experiment(ExactModel, ABC):
         None: the server has the limits of the suite's placement."""
         return None
 
-    def at_point(self) -> Self:
+    def for_point(self) -> Self:
         """The experiment as the measuring process gets it with a point: without `search` if
         `points` expands it. Reading `search` there would be an error, which fails the trial."""
         experiment = self.model_copy()
@@ -359,7 +359,7 @@ def client_points(clients: Sequence[int], points: Sequence[OperatingPoint]) -> l
 
 def refuse_threads(target: Target, clients: int) -> None:
     """Raise `Unsupported` if several clients are to search a store that allows only one."""
-    if clients > 1 and not target.can.concurrent_search:
+    if clients > 1 and not target.capabilities.concurrent_search:
         raise Unsupported(f"{target.name} must not be searched from several threads at once")
 
 

@@ -83,7 +83,7 @@ class Condition(Experiment):
     only: tuple[str, ...] = ()
 
     def points(self, target: Target) -> list[dict[str, Any]]:
-        can = target.can
+        can = target.capabilities
         if not can.field_types:
             raise Unsupported(f"{target.name} keeps no metadata")
         if not can.find and not can.scan:
@@ -93,7 +93,7 @@ class Condition(Experiment):
         return [{}]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        can = context.store.capabilities.under(context.index.kind)
+        can = context.store.capabilities.for_index(context.index.kind)
         table = generated_columns.columns(context.dataset.rows, types=can.field_types)
         dataset = generated_columns.with_columns(context.dataset, table)
         every = generated_columns.conditions(

@@ -148,7 +148,7 @@ class Mixed(Experiment):
         return self
 
     def points(self, target: Target) -> list[OperatingPoint]:
-        can = target.can
+        can = target.capabilities
         shares = {INSERT: self.inserts, UPDATE: self.updates, DELETE: self.deletes}
         asked = self._rates() or shares
         needs = {

@@ -128,7 +128,7 @@ class Tenants(Experiment):
     warmup_queries: Warmup = 1000
 
     def points(self, target: Target) -> list[OperatingPoint]:
-        if not target.can.inserts_after_build:
+        if not target.capabilities.inserts_after_build:
             raise Unsupported(f"{target.name} inserts nothing once its index is built")
         settings = search_points(target, self.search)
         return [
@@ -141,7 +141,7 @@ class Tenants(Experiment):
         """Apply the common checks, and refuse a store without the partitions, or filters on a
         column, that isolate the tenants."""
         super().check_point(target, point)
-        can = target.can
+        can = target.capabilities
         isolation = Isolation(point["isolation"])
         filterable = FieldType.INT in can.field_types and "eq" in can.filters
         if isolation is not Isolation.COLLECTION and not filterable:

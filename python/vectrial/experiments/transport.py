@@ -306,7 +306,7 @@ class LoadedTransport(Transport):
 
 def _refuse_unread(target: Target, operations: Sequence[Operation]) -> None:
     """Raise `Unsupported` if rows are to be read from a store that cannot read them out."""
-    if not target.can.scan and set(operations) != {"put"}:
+    if not target.capabilities.scan and set(operations) != {"put"}:
         raise Unsupported(f"{target.name} does not read out its rows")
 
 
@@ -317,7 +317,7 @@ def _warm_up(context: Context) -> None:
     with context.second_store("warm-up") as store:
         store.create(context.schema, context.index)
         store.insert(bulk.batch(context.dataset, context.schema, rows))
-        if store.capabilities.under(context.index.kind).scan:
+        if store.capabilities.for_index(context.index.kind).scan:
             for _ in store.scan():
                 pass
 

@@ -87,9 +87,9 @@ class WriteAmplification(Experiment):
     settle_s: Seconds = 20.0
 
     def points(self, target: Target) -> list[dict[str, Any]]:
-        if not target.can.persistent:
+        if not target.capabilities.persistent:
             raise Unsupported(f"{target.name} keeps nothing on disk")
-        return [{"deleted": self.deleted if target.can.delete else 0.0}]
+        return [{"deleted": self.deleted if target.capabilities.delete else 0.0}]
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
         store, dataset = context.store, context.dataset

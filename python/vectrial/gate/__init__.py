@@ -76,7 +76,7 @@ def _check_rows(subject: Subject, report: GateResults, rng: np.random.Generator)
     if subject.at_node:
         with report.check("nodes_agree"):
             reading.check_nodes_agree(subject, report, rng)
-    if subject.can.existing is not None and not subject.read_only:
+    if subject.capabilities.existing is not None and not subject.read_only:
         with report.check("index_is_asked"):
             reading.check_index(subject, report)
     true_share = 0.0
@@ -117,7 +117,7 @@ def _loaded_store_probe(subject: Subject, rng: np.random.Generator) -> filtering
     """Filters on the loaded store, made from the dataset's own values."""
     wheres = []
     if subject.rows.metadata is not None:
-        can = subject.can
+        can = subject.capabilities
         fields = [field for field in subject.schema.fields if not indistinct_values(can, field)]
         wheres = conditions(subject.rows.metadata, fields, can.filters | can.find, rng)
     floor = subject.adjust_floor(subject.filtered_floor)

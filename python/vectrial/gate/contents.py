@@ -35,14 +35,16 @@ _PAGE = 300
 def check_all_rows(subject: Subject, report: GateResults) -> None:
     """`all_rows_kept`: check every id if the store can be read quickly, else a sample of ids."""
     rows = subject.rows
-    if subject.can.scan and rows.vectors.nbytes <= SCAN_BYTES:
+    if subject.capabilities.scan and rows.vectors.nbytes <= SCAN_BYTES:
         read = _read_all_ids(subject)
         if read is not None:
             report("all_rows_kept", *_compare_ids(read, rows.ids))
             return
-    if not subject.can.get:
+    if not subject.capabilities.get:
         why = "the store cannot be read by id, and not read out"
-        report("all_rows_kept", None, f"{why} in {SCAN_S:g} s" if subject.can.scan else why)
+        report(
+            "all_rows_kept", None, f"{why} in {SCAN_S:g} s" if subject.capabilities.scan else why
+        )
         return
     sample_ids = np.random.default_rng([subject.seed, 1]).permutation(rows.ids)[:MOST]
     end, missing, done = time.perf_counter() + READ_S, list[int](), 0
@@ -98,7 +100,7 @@ def check_searchable(subject: Subject, report: GateResults, true_share: float) -
         subject.schema.metric,
         expected=expected,
         budget_s=SEARCH_S,
-        rounding=rounding_of(subject.can.scores[subject.schema.metric]),
+        rounding=rounding_of(subject.capabilities.scores[subject.schema.metric]),
     )
     structured = true_share >= subject.floor
     floor = subject.floor if structured else subject.adjust_floor(subject.floor)

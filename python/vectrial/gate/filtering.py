@@ -86,7 +86,9 @@ def check_finds(probes: Sequence[FilterProbe], report: GateResults) -> None:
     faults, count = [], 0
     for probe in probes:
         rows, end = probe.subject.rows, time.perf_counter() + FIND_BUDGET_S
-        for number, (where, mask) in enumerate(probe.usable_filters(probe.subject.can.find)):
+        for number, (where, mask) in enumerate(
+            probe.usable_filters(probe.subject.capabilities.find)
+        ):
             if number and time.perf_counter() > end:
                 break
             limit = min(len(rows.ids), 1000)
@@ -113,7 +115,7 @@ def check_finds(probes: Sequence[FilterProbe], report: GateResults) -> None:
 def _answers(probe: FilterProbe) -> list[_FilteredAnswer]:
     """Answers under every filter, with the true neighbours."""
     subject, rows = probe.subject, probe.subject.rows
-    usable = probe.usable_filters(subject.can.filters)
+    usable = probe.usable_filters(subject.capabilities.filters)
     given: list[tuple[int, int, Answer]] = []
     for number, (where, _) in enumerate(usable):
         # Other queries under each filter.
@@ -199,6 +201,6 @@ def _describe_filter(probe: FilterProbe, where: Filter) -> str:
 
 
 def _why_not(probes: Sequence[FilterProbe], what: str) -> str:
-    can = probes[0].subject.can
+    can = probes[0].subject.capabilities
     honoured = can.filters if what == "filtered search" else can.find
     return f"the store declares no {what}" if not honoured else "it keeps no column to filter by"

@@ -108,9 +108,9 @@ class Subject:
         return self.store.capabilities.indexes[self.index.kind]
 
     @property
-    def can(self) -> Capabilities:
+    def capabilities(self) -> Capabilities:
         """Capabilities of the store with the index."""
-        return self.store.capabilities.under(self.index.kind)
+        return self.store.capabilities.for_index(self.index.kind)
 
     @property
     def floor(self) -> float:
@@ -136,8 +136,10 @@ class Subject:
         all earlier changes."""
         kind = self.kind
         settings = kind.nearly_exact(self.k, **(kind.strong_consistency_params if fresh else {}))
-        if self.read_only and self.can.existing is not None:
-            left = settings.model_dump(exclude=set(self.can.existing.settings), exclude_unset=True)
+        if self.read_only and self.capabilities.existing is not None:
+            left = settings.model_dump(
+                exclude=set(self.capabilities.existing.settings), exclude_unset=True
+            )
             return kind.search.model_validate(left)
         return settings
 
@@ -158,7 +160,7 @@ class Subject:
             ids, scores = search(vector)
             return np.array(ids, dtype=np.int64), np.array(scores, dtype=np.float32)
 
-        if fresh and self.kind.strong_consistency_params and self.can.concurrent_search:
+        if fresh and self.kind.strong_consistency_params and self.capabilities.concurrent_search:
             # Each waits until the server has seen every write, so they can all run at once.
             from concurrent.futures import ThreadPoolExecutor  # here: most stores need none
 

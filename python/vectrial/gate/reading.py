@@ -48,7 +48,7 @@ def check_row_count(subject: Subject, report: GateResults) -> None:
 
 def check_round_trip(subject: Subject, report: GateResults, rng: np.random.Generator) -> None:
     """Check that rows read by id are those that were written."""
-    if not subject.can.get:
+    if not subject.capabilities.get:
         report("ids_round_trip", None, "the store has no get by id")
         return
     at = np.sort(rng.permutation(len(subject.rows.ids))[:PROBES])
@@ -75,7 +75,7 @@ def _differences(subject: Subject, ids: Ids) -> list[str]:
                 faults.append(f"node {number} has version {other}, and the first one {version}")
             if (count := store.count()) != rows:
                 faults.append(f"node {number} counts {count:,} of {rows:,} rows")
-            if subject.can.get and (there := store.get(ids).num_rows) != len(ids):
+            if subject.capabilities.get and (there := store.get(ids).num_rows) != len(ids):
                 faults.append(f"node {number} has {there} of {len(ids)} rows read by id")
             search = store.searcher(subject.k, subject.nearly_exact_params(fresh=True))
             short = sum(len(search(query)[0]) != length for query in subject.queries[:LEAST])
@@ -87,7 +87,7 @@ def _differences(subject: Subject, ids: Ids) -> list[str]:
 def check_index(subject: Subject, report: GateResults) -> None:
     """Check that the server's description of the built index matches the request."""
     try:
-        found = subject.store.described()
+        found = subject.store.describe_open()
     except UserError as error:
         report("index_is_asked", None, f"the server's description is not read: {error}")
         return
@@ -123,7 +123,7 @@ def check_answers(subject: Subject, report: GateResults) -> float:
     report(
         "known_ids", not unknown, _describe_bad(unknown, given, "answers name a row never written")
     )
-    score = subject.can.scores[subject.schema.metric]
+    score = subject.capabilities.scores[subject.schema.metric]
     worse = [i for i, (_, scores) in enumerate(given) if not is_best_first(score, scores)]
     report("best_first", not worse, _describe_bad(worse, given, "answers are not best first"))
     if unknown:
@@ -143,8 +143,8 @@ def _rounding(subject: Subject) -> tuple[int, Callable[[float], float]] | None:
     """The declared rounding with which the store compares distances. The result is the power of the
     distance that it compares, and a function of the query's length that gives the largest
     difference it cannot tell apart. None if distances are as fine as any float32 sum."""
-    score = subject.can.scores[subject.schema.metric]
-    if subject.schema.metric is Metric.L2 and subject.can.l2_of_products:
+    score = subject.capabilities.scores[subject.schema.metric]
+    if subject.schema.metric is Metric.L2 and subject.capabilities.l2_of_products:
         longest = float(np.linalg.norm(subject.rows.vectors, axis=1).max())
         share = tie_tolerance(subject.schema.dim)
         return 2, lambda length: share * (length + longest) ** 2
@@ -201,11 +201,11 @@ def _scores_agree(
     metric = subject.schema.metric
     comparison = compare(
         metric,
-        subject.can.scores[metric],
+        subject.capabilities.scores[metric],
         list(queries),
         [subject.rows.vectors[where] for where in at],
         [scores for _, scores in answers],
         exact=subject.kind.exact_scores,
-        error=subject.can.score_error,
+        error=subject.capabilities.score_error,
     )
     return comparison.wrong == 0, comparison.detail

@@ -43,11 +43,13 @@ def _load_small(subject: Subject, store: Store) -> Subject:
         "label": FieldType.STRING,
         "flag": FieldType.BOOL,
     }
-    fields = tuple(Field(n, t) for n, t in kinds.items() if t in subject.can.field_types)
+    fields = tuple(Field(n, t) for n, t in kinds.items() if t in subject.capabilities.field_types)
     schema = Schema(subject.schema.dim, subject.schema.metric, fields)
     vectors = _distinctive_vectors(ROWS + QUERIES, schema.dim, rng)
     ids = 7 + 3 * rng.permutation(ROWS).astype(np.int64)
-    rows = ExpectedRows(ids, vectors[:ROWS], _metadata(fields, ROWS, subject.can.nulls, rng))
+    rows = ExpectedRows(
+        ids, vectors[:ROWS], _metadata(fields, ROWS, subject.capabilities.nulls, rng)
+    )
     store.create(schema, subject.index)
     for start in range(0, ROWS, 500):
         store.insert(_batch(schema, rows, np.arange(start, start + 500)))
@@ -139,7 +141,7 @@ def probe_filters(small: Subject) -> list[Filter]:
 def check_updates(small: Subject, report: GateResults, rng: np.random.Generator) -> None:
     """Move rows to empty places, with other metadata. They must be found there as written, and no
     longer at their old places. `small.rows` changes along with the store."""
-    if not small.can.upsert:
+    if not small.capabilities.upsert:
         report("updated_rows_found", None, "the store has no upsert")
         return
     rows = small.rows
@@ -165,7 +167,7 @@ def check_updates(small: Subject, report: GateResults, rng: np.random.Generator)
         )
     if fault is None and small.store.count() != ROWS:
         fault = f"count is {small.store.count()} after updating rows of {ROWS}"
-    if fault is None and small.can.get:
+    if fault is None and small.capabilities.get:
         fault = first_difference(now, at, small.store.get(rows.ids[at]))
     found = f"{due - len(lost)} of {due} found where they moved, at least {due - allowed}"
     report("updated_rows_found", fault is None, fault or found)
@@ -204,7 +206,7 @@ def _rank(subject: Subject, own: np.int64, vector: Vectors) -> int:
 
 def check_deletes(small: Subject, report: GateResults) -> None:
     """Delete the longest rows: even under inner product each is found by its own vector."""
-    if not small.can.delete:
+    if not small.capabilities.delete:
         report("deleted_rows_gone", None, "the store has no delete")
         return
     at = np.argsort(-np.linalg.norm(small.rows.vectors, axis=1))[:CHANGED]
@@ -230,7 +232,7 @@ def _undeleted_fault(small: Subject, positions: Ids, expected_count: int) -> str
     for id_, (ids, _) in zip(gone.tolist(), answers, strict=True):
         if set(ids.tolist()) & set(gone.tolist()):
             return f"a search near id {id_} still returns deleted rows"
-    if small.can.get and small.store.get(gone).num_rows:
+    if small.capabilities.get and small.store.get(gone).num_rows:
         return "get still returns deleted rows"
     if (count := small.store.count()) != expected_count:
         return f"count is {count} after deleting, expected {expected_count}"

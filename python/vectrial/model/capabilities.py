@@ -309,7 +309,7 @@ class Capabilities:
             (name for name, kind in kinds.items() if kind.recall_parameter), next(iter(kinds))
         )
 
-    def under(self, index: str) -> Capabilities:
+    def for_index(self, index: str) -> Capabilities:
         """The capabilities under one kind of index; KeyError if there is no such kind."""
         kind = self.indexes[index]
         lacking: dict[str, Any] = dict.fromkeys(kind.unsupported, False)

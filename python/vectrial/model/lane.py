@@ -78,7 +78,7 @@ def refuse_returning(
     """Raise `Unsupported`, with the reason, if searches through a lane cannot return this."""
     if returning is Returning.METADATA and not schema.fields:
         raise Unsupported("the dataset has no metadata that a search could return")
-    can = store.capabilities.under(index.kind)
+    can = store.capabilities.for_index(index.kind)
     if returning is Returning.IDS or returning in can.returns:
         return
     if lane is Lane.NATIVE:

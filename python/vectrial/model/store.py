@@ -78,7 +78,7 @@ class Address:
         """The URL of a port by its name: `http://host:port`, or `https` under TLS."""
         return f"http{'s' * self.tls}://{self.host_of(port)}:{self.ports[port]}"
 
-    def turned(self, client: int) -> Address:
+    def rotated(self, client: int) -> Address:
         """The address of the same cluster with the node first that the client with this number
         calls: clients take turns. The address itself without nodes."""
         if not self.nodes:
@@ -153,7 +153,7 @@ class NativeSearch:
         default=None, compare=False
     )
 
-    def declared(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    def convert_scores(self, scores: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores (k,) of an answer, converted to what the store declares."""
         return scores if self.convert is None else self.convert(scores)
 
@@ -243,7 +243,7 @@ class Store(ABC):
         """
         raise Unsupported(f"{self.name} reads no collections that were made by others")
 
-    def described(self) -> Description:
+    def describe_open(self) -> Description:
         """The server's description of the collection that is open here.
 
         Raises:

@@ -333,7 +333,7 @@ def _trial_row(
     caveats = store.capabilities.caveats
     if item.existing is not None:
         caveats = (*caveats_of(item.existing, shape), *caveats)
-    elif not store.capabilities.under(item.index.kind).persistent:
+    elif not store.capabilities.for_index(item.index.kind).persistent:
         caveats = ("nothing is kept on disk: a load includes no flush", *caveats)
     if warm_up_s := defining.get("warm_up_s"):
         caveats = (*caveats, f"searched for {warm_up_s:g} s before anything counts")

@@ -478,7 +478,7 @@ def spec_of(
         trials=tuple(
             TrialSpec(
                 trial.row.key,
-                trial.experiment.at_point(),
+                trial.experiment.for_point(),
                 trial.point,
                 trial.row.lane,
                 trial.in_turns,

@@ -27,7 +27,7 @@ TIME_IS_UP = signal.SIGUSR1
 
 @dataclass(frozen=True)
 class TrialSpec:
-    """A trial of a job: the experiment (see `Experiment.at_point`), the point to measure, and the
+    """A trial of a job: the experiment (see `Experiment.for_point`), the point to measure, and the
     lane for measuring it. in_turns: its loads take turns with those of other jobs."""
 
     key: str

@@ -98,7 +98,7 @@ def run_probe(store: type[Store]) -> Probe:
     gate's checks, and search once through every lane."""
     can = store.capabilities
     kind = next(iter(can.indexes))
-    metric = next(iter(can.under(kind).scores))
+    metric = next(iter(can.for_index(kind).scores))
     schema = Schema(DIM, metric)
     index = Index(kind, can.indexes[kind].build())
     rng = np.random.default_rng(0)

@@ -467,7 +467,7 @@ class _Measurement:
 
         def opened() -> Store:
             assert self.address is not None
-            store = self.kind(self._location, self.address.turned(number))
+            store = self.kind(self._location, self.address.rotated(number))
             store.durability = self.spec.durability
             store.open(self.schema, self.spec.index)
             return store

@@ -142,7 +142,7 @@ def _check_scores(
     context: Context, phase: Phase, log: AnswerLog, at: Sequence[NDArray[np.int64]]
 ) -> None:
     schema, index = context.schema, context.index
-    can = context.store.capabilities.under(index.kind)
+    can = context.store.capabilities.for_index(index.kind)
     whole = [
         nth
         for nth, where in enumerate(at)

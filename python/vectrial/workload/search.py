@@ -271,7 +271,7 @@ class SearchLoad(TurnLoad):
 
     def _one_thread(self) -> bool:
         """True if the store's searches, or the fetches after them, allow only one thread."""
-        can = type(self._context.store).capabilities.under(self._context.index.kind)
+        can = type(self._context.store).capabilities.for_index(self._context.index.kind)
         returning = self._setting.returning
         fetched = returning is not Returning.IDS and returning not in can.returns
         return fetched or not can.concurrent_search

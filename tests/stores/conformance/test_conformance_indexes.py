@@ -21,7 +21,7 @@ def test_columns_have_an_index_where_one_is_asked_for_and_nowhere_else(
     assert wanted
     assert indexed_columns(loaded, case.schema) == wanted
     fields = tuple(Field(f.name, f.type, indexed=False) for f in case.schema.fields)
-    few = make_world(case.schema, case.can.nulls, rows=300, first_id=1, seed=3)
+    few = make_world(case.schema, case.capabilities.nulls, rows=300, first_id=1, seed=3)
     empty.create(Schema(DIM, case.metric, fields), case.build)
     empty.insert(few.batch())
     empty.flush()

@@ -38,7 +38,7 @@ def built_soon(index: Index) -> Index:
 
 @pytest.mark.slow
 def test_many_rows_in_one_call(case: Case, empty: Store) -> None:
-    can = case.can
+    can = case.capabilities
     numbers = [Field("number", FieldType.INT)] if FieldType.INT in can.field_types else []
     schema = Schema(DIM, case.metric, tuple(numbers))
     rng = np.random.default_rng(8)

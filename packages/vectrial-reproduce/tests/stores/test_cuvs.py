@@ -63,8 +63,8 @@ def test_what_it_declares() -> None:
     assert CAN.indexes["flat"].exact
     assert set(CAN.scores) == set(Metric)
     assert CAN.persistent
-    assert CAN.under("cagra").filters
-    assert not CAN.under("ivf_pq").filters
+    assert CAN.for_index("cagra").filters
+    assert not CAN.for_index("ivf_pq").filters
     for operation in ("get", "scan", "upsert", "delete", "inserts_after_build"):
         assert not getattr(CAN, operation)
 
@@ -131,7 +131,7 @@ def test_calls_are_those_of_the_wheel_and_a_reopened_index_answers(
         store.insert(batch_of(schema, ids[part], vectors[part], {"colour": colours}))
     store.build()
     near = exact(vectors, vectors[7], metric)
-    where = Eq("colour", "red") if CAN.under(kind).filters else None
+    where = Eq("colour", "red") if CAN.for_index(kind).filters else None
     for _ in range(2):
         params = CAN.indexes[kind].search()
         found, scores = store.searcher(5, params)(vectors[7])

@@ -35,7 +35,7 @@ def share_points(
     Raises:
         Unsupported: the store takes no rows after the index is built.
     """
-    if not target.can.inserts_after_build:
+    if not target.capabilities.inserts_after_build:
         raise Unsupported(
             f"{target.name} cannot insert after the index is built with index '{target.index.kind}'"
         )

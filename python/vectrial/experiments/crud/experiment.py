@@ -90,7 +90,7 @@ class Crud(Experiment):
             yield phase
 
     def _operations(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        can = context.store.capabilities.under(context.index.kind)
+        can = context.store.capabilities.for_index(context.index.kind)
         rng = np.random.default_rng(context.seed)
         yield from self._find_by_vector(context, point)
         if can.get:
@@ -340,7 +340,7 @@ def _count_present(context: Context, rows: TargetRows, done: int) -> int:
 def _conditions(context: Context, samples: int, rng: np.random.Generator) -> list[filters.Eq] | str:
     """Equality conditions on the most selective column, or the reason why there are none."""
     metadata = context.dataset.metadata
-    can = context.store.capabilities.under(context.index.kind)
+    can = context.store.capabilities.for_index(context.index.kind)
     if "eq" not in can.find:
         return "find by condition"
     if metadata is None or metadata.num_columns == 0:

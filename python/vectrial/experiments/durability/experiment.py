@@ -154,7 +154,7 @@ class DurabilityExperiment(Experiment):
     window_s: Seconds | None = None
 
     def points(self, target: Target) -> list[dict[str, Any]]:
-        can = target.can
+        can = target.capabilities
         if not (can.persistent or can.durability):
             raise Unsupported(f"{target.name} keeps nothing on disk")
         if not can.get:

@@ -194,12 +194,16 @@ class Filtered(Experiment):
         return [*wanted, OWN] if self.own else wanted
 
     def _arms(self, target: Target) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self.payload_index)) if target.can.payload_index else ("fixed",)
+        return (
+            tuple(dict.fromkeys(self.payload_index))
+            if target.capabilities.payload_index
+            else ("fixed",)
+        )
 
     def points(self, target: Target) -> list[Mapping[str, Any]]:
         """A point for each condition on the dataset's own columns, which the loaded store has
         indexed; and a point for each arm that needs a separate store, with all its conditions."""
-        if not target.can.filters:
+        if not target.capabilities.filters:
             raise Unsupported(f"{target.name} has no search under a filter")
         arms = self._arms(target)
         loaded = [1.0, *(() if arms == ("off",) else self._data_conditions())]
@@ -219,7 +223,7 @@ class Filtered(Experiment):
 
     def check_point(self, target: Target, point: Mapping[str, Any]) -> None:
         """Apply the common checks, and refuse filters that the store does not honour."""
-        can = target.can
+        can = target.capabilities
         for asked in [point] if "selectivity" in point else self._search_points(target):
             super().check_point(target, asked)
             refuse_threads(target, asked["clients"])
@@ -259,7 +263,7 @@ class Filtered(Experiment):
 
     def loads(self, context: Context, point: OperatingPoint) -> Generator[SearchLoad]:
         if "selectivity" in point:
-            can = context.store.capabilities.under(context.index.kind)
+            can = context.store.capabilities.for_index(context.index.kind)
             arm = "on" if can.payload_index else "fixed"
             yield from self._searches(
                 context, point, arm, _data_condition(context, point["selectivity"])

@@ -186,7 +186,7 @@ class Fit(Experiment):
         """The memory of the measuring process without a library's rows; None for a server."""
         if context.lane is not Lane.EMBEDDED:
             return None
-        can = type(context.store).capabilities.under(context.index.kind)
+        can = type(context.store).capabilities.for_index(context.index.kind)
         return ClientMemory(context, load, one_thread=not can.concurrent_search)
 
     def _load(

@@ -97,7 +97,7 @@ class HybridSearch(Experiment):
         return None if value is None else sizes.check_sizes(value)
 
     def points(self, target: Target) -> list[OperatingPoint]:
-        can = target.can
+        can = target.capabilities
         hybrid = can.hybrid
         if isinstance(hybrid, str):
             raise Unsupported(f"{target.name} {hybrid}")

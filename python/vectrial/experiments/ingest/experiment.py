@@ -283,10 +283,10 @@ class PayloadIngest(Ingest):
         return True
 
     def points(self, target: Target) -> list[dict[str, Any]]:
-        if not target.can.field_types:
+        if not target.capabilities.field_types:
             raise Unsupported(f"{target.name} keeps no metadata")
         if self.columns == "own":
-            own_columns(target.data.schema, target.can.field_types, self.fields)
+            own_columns(target.data.schema, target.capabilities.field_types, self.fields)
         rows, default = target.data.rows, type(self).model_fields["checkpoints"].default
         if self.checkpoints == default:
             return [{"rows": rows}]
@@ -300,7 +300,7 @@ class PayloadIngest(Ingest):
         return 1
 
     def run(self, context: Context, point: Mapping[str, Any]) -> Iterator[Phase]:
-        chosen = context.store.capabilities.under(context.index.kind).payload_index
+        chosen = context.store.capabilities.for_index(context.index.kind).payload_index
         named = self.payload_index or ()
         arms = list(dict.fromkeys(a if chosen or a == "none" else "fixed" for a in named))
         columns = self._columns(context)
@@ -319,7 +319,7 @@ class PayloadIngest(Ingest):
                 yield phase
 
     def _columns(self, context: Context) -> pa.Table:
-        types = context.store.capabilities.under(context.index.kind).field_types
+        types = context.store.capabilities.for_index(context.index.kind).field_types
         if self.columns == "generated":
             return generated_columns.columns(context.dataset.rows, self.fields, types)
         names = own_columns(context.schema, types, self.fields)
@@ -342,7 +342,7 @@ def _fault(context: Context, total: Phase) -> str | None:
     count = int(total.metrics["count"] or 0)
     if count != dataset.rows:
         faults.append(f"the store counts {count:,} rows, {dataset.rows:,} were acknowledged")
-    if store.capabilities.under(context.index.kind).get:
+    if store.capabilities.for_index(context.index.kind).get:
         rng = np.random.default_rng(context.seed)
         rows = rng.permutation(dataset.rows)[:VERIFIED]
         metadata = None if dataset.metadata is None else dataset.metadata.take(rows)

@@ -173,7 +173,10 @@ class NodeLoss(Experiment):
             raise Unsupported(
                 f"{target.name} has {target.nodes} nodes, and none number {self.node}"
             )
-        for kind, can in ((INSERT, target.can.inserts_after_build), (DELETE, target.can.delete)):
+        for kind, can in (
+            (INSERT, target.capabilities.inserts_after_build),
+            (DELETE, target.capabilities.delete),
+        ):
             if kind in self.rates and not can:
                 raise Unsupported(f"{target.name} cannot {kind} with index '{target.index.kind}'")
         found = search_points(target, self.search)

@@ -118,7 +118,7 @@ class RunbookExperiment(Experiment):
         return self.model_copy(update={"steps": {**self.steps, **found}}) if found else self
 
     def points(self, target: Target) -> list[OperatingPoint]:
-        can, points = target.can, search_points(target, self.search)
+        can, points = target.capabilities, search_points(target, self.search)
         if not can.inserts_after_build:
             raise Unsupported(f"{target.name} inserts nothing once its index is built")
         if not can.delete:

@@ -100,7 +100,7 @@ class ServerStore(Store):
     def _bind(self, schema: Schema, index: Index) -> None:
         self._schema, self._index, self._names = schema, index, schema.columns
 
-    def described(self) -> Description:
+    def describe_open(self) -> Description:
         return self.describe(Existing(self._name))
 
     def attach(self, existing: Existing, schema: Schema, index: Index, keys: Keys) -> None:

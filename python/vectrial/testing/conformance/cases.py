@@ -95,7 +95,7 @@ def _with_metadata(check: Callable[..., Any], store: type[Store], every: bool) -
     served = store.server is not None
     if every or (scope is CaseScope.METRICS and not served):
         return able
-    first_metric = [case for case in able if case.metric is next(iter(case.can.scores))]
+    first_metric = [case for case in able if case.metric is next(iter(case.capabilities.scores))]
     if scope is CaseScope.INDEXES_AND_METRICS and served:
         return first_metric[:1]
     if scope >= CaseScope.INDEXES_AND_METRICS:
@@ -110,7 +110,7 @@ def why_not_run(check: Callable[..., Any], case: Case) -> str | None:
     """The reason why `check` cannot run on `case`; None if it can."""
     for what in getattr(check, "needs", ()):
         if isinstance(what, str):
-            if not getattr(case.can, what):
+            if not getattr(case.capabilities, what):
                 return f"{case.store.name} declares no {what.replace('_', ' ')}"
             continue
         lack: str | None = what(case)
@@ -125,7 +125,7 @@ def all_cases(store: type[Store]) -> tuple[Case, ...]:
     return tuple(
         Case(store, index, metric)
         for index in store.capabilities.indexes
-        for metric in store.capabilities.under(index).scores
+        for metric in store.capabilities.for_index(index).scores
     )
 
 
@@ -136,7 +136,7 @@ def telling_case(store: type[Store]) -> Case:
 
 
 def _telling_key(case: Case) -> tuple[int, bool]:
-    return len(case.can.filters), case.kind.exact
+    return len(case.capabilities.filters), case.kind.exact
 
 
 def _with_scope(test: T, scope: CaseScope) -> T:
@@ -165,10 +165,10 @@ def native_writes(case: Case) -> str | None:
 
 
 def conditions(case: Case) -> str | None:
-    some = case.can.filters | case.can.find
+    some = case.capabilities.filters | case.capabilities.find
     return None if some else f"{case.store.name} declares neither filters nor find"
 
 
 def filtered_search(case: Case) -> str | None:
-    usable = case.filters(case.can.filters)
+    usable = case.filters(case.capabilities.filters)
     return None if usable else f"{case.store.name} declares no filtered search"

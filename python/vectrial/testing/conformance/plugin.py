@@ -175,7 +175,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def world(case: Case) -> World:
     """The rows that `loaded` holds."""
-    return make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
+    return make_world(case.schema, case.capabilities.nulls, rows=ROWS, first_id=1_000, seed=0)
 
 
 @pytest.fixture(scope="session")

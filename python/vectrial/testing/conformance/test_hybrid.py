@@ -48,7 +48,7 @@ FUSES = 0.9
 
 
 def hybrid_search(case: Case) -> str | None:
-    can = case.can.hybrid
+    can = case.capabilities.hybrid
     return f"{case.store.name} {can}" if isinstance(can, str) else None
 
 
@@ -57,15 +57,15 @@ def no_hybrid_search(case: Case) -> str | None:
 
 
 def weights(case: Case) -> str | None:
-    can = case.can.hybrid
+    can = case.capabilities.hybrid
     alike = isinstance(can, Hybrid) and not any(map(can.weighs, INNER_ALPHAS))
     return f"{case.store.name} weighs both rankings alike" if alike else None
 
 
 @pytest.fixture(scope="session")
 def hybrid(case: Case) -> Hybrid:
-    assert isinstance(case.can.hybrid, Hybrid)
-    return case.can.hybrid
+    assert isinstance(case.capabilities.hybrid, Hybrid)
+    return case.capabilities.hybrid
 
 
 @pytest.fixture(scope="session")

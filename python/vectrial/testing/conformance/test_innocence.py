@@ -42,7 +42,7 @@ def datasets_of(case: Case) -> list[Awkward]:
     if case.store.server is None:
         return [one for one in able if one.telling or case == telling_case(case.store)]
     columns = [one for one in able if one.columns and len(one.columns) == 1]
-    most = case.can.columns
+    most = case.capabilities.columns
     joined = [together(columns[:most])] if columns else []
     return [one for one in able if one.telling and not one.columns] + joined
 
@@ -86,10 +86,14 @@ def wrongly_found_values(case: Case, store: Store, dataset: Awkward) -> list[str
     """Values for which the store finds the wrong rows; the gate itself tries only a few of them."""
     faults = []
     fields = dataset.schema(case.metric).fields
-    told_apart = {column.name for column in fields if not indistinct_values(case.can, column)}
+    told_apart = {
+        column.name for column in fields if not indistinct_values(case.capabilities, column)
+    }
     for name, (kind, values) in dataset.columns.items():
         distinct = {value for value in values if value is not None}
-        asked = "eq" in case.can.find and kind is not FieldType.FLOAT and name in told_apart
+        asked = (
+            "eq" in case.capabilities.find and kind is not FieldType.FLOAT and name in told_apart
+        )
         if not asked or len(distinct) > _MOST_VALUES:
             continue
         for value in distinct:

@@ -18,7 +18,7 @@ from vectrial.testing.conformance.world import Case, folder
 
 def most_dim(case: Case) -> int | None:
     """Dimensions of the longest vectors that the plan accepts; None if no limit is declared."""
-    known = [most for most in (case.can.most_dim, case.kind.most_dim) if most is not None]
+    known = [most for most in (case.capabilities.most_dim, case.kind.most_dim) if most is not None]
     return min(known, default=None)
 
 
@@ -61,7 +61,7 @@ def test_the_longest_vectors_are_kept_and_longer_ones_are_not(case: Case, tmp_pa
 
 @needs("most_k")
 def test_the_longest_answers_are_given_and_longer_ones_are_not(case: Case, tmp_path: Path) -> None:
-    most = case.can.most_k
+    most = case.capabilities.most_k
     assert most is not None
     store, vectors = loaded(case, folder(tmp_path, "one"), most + 1, 4)
     try:

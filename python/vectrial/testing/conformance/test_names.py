@@ -37,16 +37,16 @@ LONG = 30_000
 @pytest.fixture(scope="session")
 def named(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, World]]:
     """A loaded store with all these columns, and its rows."""
-    kinds = [kind for kind in KINDS if kind in case.can.field_types]
+    kinds = [kind for kind in KINDS if kind in case.capabilities.field_types]
     # An index of every column takes its time in some stores; those of the first kinds suffice.
     fields = tuple(
-        Field(name, kinds[at % len(kinds)], indexed=at < 6 or case.can.filters_need_index)
+        Field(name, kinds[at % len(kinds)], indexed=at < 6 or case.capabilities.filters_need_index)
         for at, name in enumerate(NAMES)
     )
     if FieldType.STRING in kinds:
-        longest = min(LONG, case.can.text_bytes or LONG)
+        longest = min(LONG, case.capabilities.text_bytes or LONG)
         fields = (*fields, Field("long", FieldType.STRING, longest=longest))
-    world = make_rows(Schema(DIM, case.metric, fields), nulls=case.can.nulls)
+    world = make_rows(Schema(DIM, case.metric, fields), nulls=case.capabilities.nulls)
     store = case.make(folder(tmp_path_factory.mktemp("named"), "store"))
     load(store, case, world)
     yield store, world
@@ -98,9 +98,9 @@ def conditions(world: World, honoured: frozenset[str]) -> list[Filter]:
 def test_rows_are_read_as_they_were_written(case: Case, named: tuple[Store, World]) -> None:
     store, world = named
     expected = as_rows(world.batch(), world.schema)
-    if case.can.get:
+    if case.capabilities.get:
         assert as_rows(store.get(world.ids), world.schema) == expected
-    if case.can.scan:
+    if case.capabilities.scan:
         batches = list(store.scan(25))
         assert as_rows(pa.Table.from_batches(batches), world.schema) == expected
     assert store.count() == ROWS
@@ -109,10 +109,10 @@ def test_rows_are_read_as_they_were_written(case: Case, named: tuple[Store, Worl
 @needs("field_types")
 def test_finds_and_searches_read_the_right_column(case: Case, named: tuple[Store, World]) -> None:
     store, world = named
-    for where in conditions(world, case.can.find):
+    for where in conditions(world, case.capabilities.find):
         expected = set(world.ids[evaluate(where, world.metadata)].tolist())
         assert set(store.find(where, ROWS).tolist()) == expected, where
-    for where in conditions(world, case.can.filters):
+    for where in conditions(world, case.capabilities.filters):
         expected = set(world.ids[evaluate(where, world.metadata)].tolist())
         found = store.searcher(ROWS, case.high_recall, where)(world.vectors[0])[0].tolist()
         assert set(found) <= expected, where
@@ -125,7 +125,7 @@ def test_the_native_lane_names_columns_as_the_client_does(
     case: Case, named: tuple[Store, World], empty: Store
 ) -> None:
     store, world = named
-    for where in conditions(world, case.can.filters):
+    for where in conditions(world, case.capabilities.filters):
         native = store.native_search(10, case.high_recall, where)
         assert native.filter is not None
         requests = Requests(
@@ -141,10 +141,10 @@ def test_the_native_lane_names_columns_as_the_client_does(
         kept = set(world.ids[evaluate(where, world.metadata)].tolist())
         assert found["answers"] is not None
         assert {one for one in found["answers"][1].ravel().tolist() if one >= 0} <= kept, where
-    if Returning.METADATA in case.can.returns:
+    if Returning.METADATA in case.capabilities.returns:
         whole = store.searcher_returning(Returning.METADATA, 10, case.high_recall)
         assert len(whole(world.vectors[0])[0]) == 10
-    if not (writes_natively(case.store) and case.can.get):
+    if not (writes_natively(case.store) and case.capabilities.get):
         return
     empty.create(world.schema, case.build)
     native_rows = empty.native_rows()

@@ -41,7 +41,7 @@ def check_answer(case: Case, world: World, query: NDArray[np.float32], answer: H
     assert ids.shape == scores.shape
     assert ids.ndim == 1
     assert len(set(ids.tolist())) == len(ids)
-    kind = case.can.scores[case.metric]
+    kind = case.capabilities.scores[case.metric]
     slack = 1e-4 * np.abs(scores).max(initial=1.0)
     steps = np.diff(-scores if kind in LARGER_IS_CLOSER else scores)
     assert (steps >= -slack).all(), f"not sorted: {scores}"
@@ -140,7 +140,7 @@ def test_searchers_do_not_disturb_each_other(case: Case, loaded: Store) -> None:
 @each_metric
 @needs(filtered_search)
 def test_filtered_search(case: Case, loaded: Store, world: World) -> None:
-    for label, where in case.filters(case.can.filters).items():
+    for label, where in case.filters(case.capabilities.filters).items():
         search = loaded.searcher(K, case.high_recall, where)
         got = recall(case, world, search, K, where)
         assert got >= floor(case, where), f"{label}: recall {got}"
@@ -148,7 +148,7 @@ def test_filtered_search(case: Case, loaded: Store, world: World) -> None:
 
 @needs("find")
 def test_find(case: Case, loaded: Store, world: World) -> None:
-    for number, (label, where) in enumerate(case.filters(case.can.find).items()):
+    for number, (label, where) in enumerate(case.filters(case.capabilities.find).items()):
         expected = set(world.ids[world.matching(where)].tolist())
         found = loaded.find(where, ROWS)
         assert found.dtype == np.int64
@@ -164,7 +164,7 @@ def test_find(case: Case, loaded: Store, world: World) -> None:
 @each_index
 @needs(conditions)
 def test_every_declared_operator_was_tried(case: Case) -> None:
-    can = case.can
+    can = case.capabilities
     for declared in (can.filters, can.find):
         used = frozenset().union(*map(operators, case.filters(declared).values()), frozenset())
         assert used == declared
@@ -222,7 +222,7 @@ def test_scan(case: Case, loaded: Store, world: World) -> None:
 @each_index
 @needs("concurrent_search")
 def test_concurrent_searches(case: Case, loaded: Store) -> None:
-    usable = list(case.filters(case.can.filters).values())
+    usable = list(case.filters(case.capabilities.filters).values())
     vectors = queries()
     for where in (None, *usable[:1]):
         search = loaded.searcher(K, case.high_recall, where)

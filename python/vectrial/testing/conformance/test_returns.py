@@ -33,7 +33,7 @@ WHOLE_BYTES = 4_000
 def test_answers_are_the_same_whatever_comes_with_them(case: Case, loaded: Store) -> None:
     plain = loaded.searcher(K, case.high_recall)
     # What a search does not bring by itself is read by id.
-    for returning in Returning if case.can.get else case.can.returns:
+    for returning in Returning if case.capabilities.get else case.capabilities.returns:
         more = loaded.searcher_returning(returning, K, case.high_recall)
         for query in queries(count=5):
             for one, other in zip(plain(query), more(query), strict=True):
@@ -41,7 +41,7 @@ def test_answers_are_the_same_whatever_comes_with_them(case: Case, loaded: Store
 
 
 def finds_numbers(case: Case) -> str | None:
-    finds = "eq int" in case.filters(case.can.find)
+    finds = "eq int" in case.filters(case.capabilities.find)
     return None if finds else f"{case.store.name} finds no numbers by condition"
 
 
@@ -67,7 +67,7 @@ def test_what_is_asked_for_comes(case: Case, store_behind_relay: tuple[Store, Re
 def _check_what_comes(case: Case, store: Store, received: Received, ask: Ask) -> None:
     vectors = queries()
     came: dict[Returning, int] = {}
-    for returning in sorted(case.can.returns):
+    for returning in sorted(case.capabilities.returns):
         run = ask(case, store, returning)
         run(vectors[:1])
         before = received.count
@@ -85,14 +85,14 @@ def test_a_condition_is_answered_by_the_server(
 ) -> None:
     """Trap 001-3: the client fetched all rows and filtered them itself."""
     store, received = store_behind_relay
-    where = case.filters(case.can.find)["eq int"]
+    where = case.filters(case.capabilities.find)["eq int"]
     kept = world.ids[world.matching(where)]
     store.find(where, ROWS)  # what a first request brings once
     before = received.count
     found = store.find(where, ROWS)
     assert sorted(found.tolist()) == sorted(kept.tolist())
     # Less than an id and a value of every row.
-    each = WHOLE_BYTES if case.can.find_brings_rows else 250
+    each = WHOLE_BYTES if case.capabilities.find_brings_rows else 250
     assert received.count - before < 8 * ROWS + each * len(kept)
 
 

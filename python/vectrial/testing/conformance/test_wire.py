@@ -27,7 +27,7 @@ from vectrial.workload.searchers import native_searches
 @bare_too
 def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: World) -> None:
     vectors = queries()
-    for where in (None, *list(case.filters(case.can.filters).values())[:8:3]):
+    for where in (None, *list(case.filters(case.capabilities.filters).values())[:8:3]):
         native = loaded.native_search(K, case.high_recall, where)
         filters = [native.filter] if native.filter is not None else []
         requests = Requests(
@@ -44,7 +44,7 @@ def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: Worl
         same = 0
         for query, ids, scores in zip(*found["answers"], strict=True):
             there = ids >= 0
-            declared = native.declared(scores[there])
+            declared = native.convert_scores(scores[there])
             near, near_scores = search(vectors[query])
             expected = dict(zip(near.tolist(), near_scores.tolist(), strict=True))
             same += set(ids[there].tolist()) == expected.keys()
@@ -57,7 +57,7 @@ def test_both_lanes_have_the_same_answers(case: Case, loaded: Store, world: Worl
 @needs(a_protocol, filtered_search)
 def test_each_query_may_have_a_filter_of_its_own(case: Case, loaded: Store) -> None:
     """Searches of one load differ only in their filters."""
-    conditions = list(case.filters(case.can.filters).values())[:8:3]
+    conditions = list(case.filters(case.capabilities.filters).values())[:8:3]
     asked = native_searches(loaded, Returning.IDS, K, case.high_recall, conditions)
     assert len(asked.filters) == len(conditions)
 
@@ -100,13 +100,13 @@ def test_single_rows_over_the_wire(case: Case, world: World, empty: Store) -> No
         assert outcome["classes"][0]["recorder"].errors() == []
         assert outcome["classes"][0]["recorder"].samples() == len(ids)
 
-    if case.can.get:
+    if case.capabilities.get:
         sent("get")
-    if case.can.upsert:
+    if case.capabilities.upsert:
         sent("upsert", slice(200, 205))
         moved = as_rows(empty.get(ids), case.schema)
         expected = as_rows(world.batch(slice(200, 205)), case.schema)
         assert [moved[i] for i in ids.tolist()] == list(expected.values())
-    if case.can.delete:
+    if case.capabilities.delete:
         sent("delete")
         assert empty.get(ids).num_rows == 0

@@ -54,7 +54,7 @@ class Changed:
         self.old_places: NDArray[np.float32] = np.empty((0, DIM), np.float32)
 
     def insert_more(self, first_id: int) -> None:
-        can = self.case.can
+        can = self.case.capabilities
         if can.inserts_after_build:
             more = make_world(self.case.schema, can.nulls, rows=100, first_id=first_id, seed=5)
             for batch in (more.batch(slice(0, 99)), more.batch(slice(99, 100))):
@@ -62,11 +62,13 @@ class Changed:
             self.world = self.world.merged_with(more)
 
     def replace(self) -> None:
-        if not self.case.can.upsert:
+        if not self.case.capabilities.upsert:
             return
         ids = self.world.ids[:60]
         self.old_places = self.world.vectors[:60]
-        new = make_world(self.case.schema, self.case.can.nulls, rows=80, first_id=90_000, seed=6)
+        new = make_world(
+            self.case.schema, self.case.capabilities.nulls, rows=80, first_id=90_000, seed=6
+        )
         # The first 60 exist; the last 20 are new.
         vectors = np.concatenate([_distant_vectors(self.old_places), new.vectors[60:]])
         new = World(new.schema, np.append(ids, new.ids[60:]), vectors, new.metadata)
@@ -76,7 +78,7 @@ class Changed:
         self.replaced = new
 
     def delete(self) -> None:
-        if not self.case.can.delete:
+        if not self.case.capabilities.delete:
             return
         self.gone = self.world.ids[100:300]
         self.store.delete(np.append(self.gone[:199], 7))  # one of them is not there
@@ -108,15 +110,15 @@ def changed(case: Case, world: World, loaded: Store) -> Iterator[Changed]:
 def check_everything(case: Case, store: Store, world: World) -> None:
     """Check that the store holds exactly the rows of `world`, by every way of asking."""
     assert store.count() == len(world.ids)
-    if case.can.scan:
+    if case.capabilities.scan:
         check_rows(case, pa.Table.from_batches(list(store.scan())), world, world.ids)
-    if case.can.get:
+    if case.capabilities.get:
         check_rows(case, store.get(world.ids[-50:]), world, world.ids[-50:])
     assert recall(case, world, store.searcher(K, case.high_recall), K) >= floor(case)
-    for where in list(case.filters(case.can.filters).values())[:4]:
+    for where in list(case.filters(case.capabilities.filters).values())[:4]:
         search = store.searcher(K, case.high_recall, where)
         assert recall(case, world, search, K, where) >= floor(case, where)
-    for where in list(case.filters(case.can.find).values())[::4]:
+    for where in list(case.filters(case.capabilities.find).values())[::4]:
         found = store.find(where, 10 * ROWS).tolist()
         assert sorted(found) == sorted(world.ids[world.matching(where)].tolist())
 
@@ -150,7 +152,7 @@ def test_replaced_rows_are_at_their_new_place_only(case: Case, changed: Changed)
     assert np.mean(right) >= floor(case)
     for old, id_ in zip(changed.old_places[::4], new.ids[:60:4].tolist(), strict=True):
         assert id_ not in search(old)[0] or case.metric is Metric.IP
-    if case.can.get:
+    if case.capabilities.get:
         check_rows(case, changed.store.get(new.ids), new, new.ids)
 
 
@@ -158,14 +160,14 @@ def test_replaced_rows_are_at_their_new_place_only(case: Case, changed: Changed)
 @needs("delete")
 @bare_too
 def test_deleted_rows_are_gone(case: Case, changed: Changed) -> None:
-    original = make_world(case.schema, case.can.nulls, rows=ROWS, first_id=1_000, seed=0)
+    original = make_world(case.schema, case.capabilities.nulls, rows=ROWS, first_id=1_000, seed=0)
     gone = set(changed.gone.tolist())
     search = changed.store.searcher(K, case.high_recall)
     for vector in original.vectors[np.isin(original.ids, changed.gone)][::8]:
         assert not gone & set(search(vector)[0].tolist())
-    if case.can.get:
+    if case.capabilities.get:
         assert changed.store.get(changed.gone).num_rows == 0
-    for where in list(case.filters(case.can.find).values())[::4]:
+    for where in list(case.filters(case.capabilities.find).values())[::4]:
         assert not gone & set(changed.store.find(where, 10 * ROWS).tolist())
 
 
@@ -205,10 +207,13 @@ def test_a_collection_that_was_replaced_or_dropped_answers_no_more(
 ) -> None:
     """Searches that it answered before find none of its rows, even if they are repeated."""
     old, new = (
-        make_world(case.schema, case.can.nulls, rows=300, first_id=first_id, seed=3)
+        make_world(case.schema, case.capabilities.nulls, rows=300, first_id=first_id, seed=3)
         for first_id in (1, 90_000)
     )
-    filters: list[Filter | None] = [None, *list(case.filters(case.can.filters).values())[:2]]
+    filters: list[Filter | None] = [
+        None,
+        *list(case.filters(case.capabilities.filters).values())[:2],
+    ]
     place, vectors = folder(tmp_path, "store"), queries(count=5)
     killed = case.make(place)
     load(killed, case, old)
@@ -254,7 +259,7 @@ def ids_outside(
 @pytest.fixture(scope="session")
 def few(case: Case) -> World:
     """The rows that `small` has when it is loaded."""
-    return make_world(case.schema, case.can.nulls, rows=300, first_id=1, seed=3)
+    return make_world(case.schema, case.capabilities.nulls, rows=300, first_id=1, seed=3)
 
 
 @pytest.fixture(scope="session")
@@ -278,7 +283,7 @@ def test_k_beyond_the_rows(case: Case, small: Store, few: World) -> None:
 @needs("inserts_after_build")
 def test_what_was_written_is_seen_when_it_has_settled(case: Case, small: Store, few: World) -> None:
     """Use a searcher made before the rows settled, as `mixed` makes it outside the clock."""
-    more = make_world(case.schema, case.can.nulls, rows=20, first_id=50_000, seed=5)
+    more = make_world(case.schema, case.capabilities.nulls, rows=20, first_id=50_000, seed=5)
     small.insert(more.batch(slice(0, 20)))
     small.auto_refresh = False
     search = small.searcher(
@@ -330,13 +335,13 @@ def test_payload_index_changes_no_answer(case: Case, empty: Store, world: World)
     fields = tuple(Field(f.name, f.type, indexed=False) for f in case.schema.fields)
     _load(case, empty, world, fields)
     assert recall(case, world, empty.searcher(K, case.high_recall), K) >= floor(case)
-    if case.can.filters_need_index:
+    if case.capabilities.filters_need_index:
         _refuses_filters(case, empty, Schema(DIM, case.metric, fields), world)
         return
-    for where in list(case.filters(case.can.filters).values())[:3]:
+    for where in list(case.filters(case.capabilities.filters).values())[:3]:
         search = empty.searcher(K, case.high_recall, where)
         assert recall(case, world, search, K, where) >= floor(case, where)
-    for where in case.filters(case.can.find).values():
+    for where in case.filters(case.capabilities.find).values():
         found = empty.find(where, ROWS).tolist()
         assert sorted(found) == sorted(world.ids[world.matching(where)].tolist())
 
@@ -371,7 +376,7 @@ def _refuses_filters(case: Case, store: Store, schema: Schema, world: World) -> 
     """Check that columns without an index are read as written, and that a filter on one is refused
     by the plan and by the store, which must not answer as if there were no rows."""
     check_rows(case, store.get(world.ids[:5]), world, world.ids[:5])
-    for where in case.filters(case.can.filters).values():
+    for where in case.filters(case.capabilities.filters).values():
         with pytest.raises(Unsupported, match="without an index"):
             refuse(case.store, schema, case.build, where)
         with pytest.raises(Exception):  # noqa: B017, PT011 - the library's own exception is welcome
@@ -393,16 +398,16 @@ def test_what_is_not_declared_is_refused_at_plan_time(case: Case) -> None:
     for metric in set(Metric) - set(store.capabilities.scores):
         with pytest.raises(Unsupported, match="no metric"):
             refuse(store, Schema(DIM, metric), build)
-    for metric in set(store.capabilities.scores) - set(case.can.scores):
+    for metric in set(store.capabilities.scores) - set(case.capabilities.scores):
         with pytest.raises(Unsupported):
             refuse(store, Schema(DIM, metric), build)
-    for missing in set(FieldType) - case.can.field_types:
+    for missing in set(FieldType) - case.capabilities.field_types:
         with pytest.raises(Unsupported, match="column"):
             refuse(store, Schema(DIM, case.metric, (Field("x", missing),)), build)
-    for operator in ALL_OPERATORS - case.can.filters:
+    for operator in ALL_OPERATORS - case.capabilities.filters:
         with pytest.raises(Unsupported, match="filter"):
             refuse(store, schema, build, _example_filter(operator))
-    if not case.can.filters:
+    if not case.capabilities.filters:
         with pytest.raises(Unsupported):
             refuse(store, schema, build, Range("number", gt=1))
 
@@ -418,6 +423,6 @@ def test_operations_that_are_not_declared_say_so(case: Case, loaded: Store) -> N
         "find": lambda: loaded.find(Eq("number", 1), 1),
     }
     for operation, attempt in attempts.items():
-        if not getattr(case.can, operation):
+        if not getattr(case.capabilities, operation):
             with pytest.raises(Unsupported):
                 attempt()

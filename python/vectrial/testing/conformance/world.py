@@ -110,12 +110,12 @@ class Case:
         return self.store.capabilities.indexes[self.index]
 
     @cached_property
-    def can(self) -> Capabilities:
-        return self.store.capabilities.under(self.index)
+    def capabilities(self) -> Capabilities:
+        return self.store.capabilities.for_index(self.index)
 
     @property
     def schema(self) -> Schema:
-        known = frozenset() if self.bare else self.can.field_types
+        known = frozenset() if self.bare else self.capabilities.field_types
         columns = {n: t for n, t in COLUMNS.items() if t in known}
         return Schema(DIM, self.metric, tuple(Field(n, t) for n, t in columns.items()))
 

@@ -145,7 +145,7 @@ def with_probe_answers(
     if first["answers"] is not None:
         for which, ids, scores in zip(*first["answers"], strict=True):
             there = ids >= 0
-            declared = search.native.declared(scores[there])
+            declared = search.native.convert_scores(scores[there])
             log.append(int(which), queries[which], ids[there], declared)
     return PhaseAnswers(answers.warmup, first["recorder"], later["recorder"], log, answers.later)
 

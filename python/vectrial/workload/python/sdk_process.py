@@ -61,7 +61,7 @@ class Opening:
         first node if it alone takes writes."""
         kind, at = registry.resolve(self.store), self.address
         if at is not None and not kind.capabilities.primary:
-            at = at.turned(client)
+            at = at.rotated(client)
         if self.existing is not None:
             assert at is not None, "it is in a server"
             keys = keys_of(library.load(self.dataset))

@@ -70,7 +70,7 @@ def _support(store: type[Store], experiment: str, lane: Lane | None) -> Support:
 
 def _refusal(store: type[Store], kind: str, experiment: str, lane: Lane | None) -> str | None:
     """Reason why the planner refuses, or None. lane: if None, the store's default lane."""
-    can = store.capabilities.under(kind)
+    can = store.capabilities.for_index(kind)
     metric = next(metric for metric in Metric if metric in can.scores)
     fields = tuple(Field(str(t), t) for t in FieldType if t in can.field_types)
     if FieldType.STRING in can.field_types:  # the class of each row, for what needs one

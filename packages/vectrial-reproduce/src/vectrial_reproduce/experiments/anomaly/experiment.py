@@ -99,7 +99,7 @@ class Anomaly(Experiment):
     copies: int = Field(default=1, ge=1, le=100)
 
     def points(self, target: Target) -> list[OperatingPoint]:
-        can = target.can
+        can = target.capabilities
         if not can.filters:
             raise Unsupported(f"{target.name} has no search under a filter")
         if "eq" not in can.filters:
@@ -330,7 +330,7 @@ def _read_back(
 ) -> dict[int, NDArray[np.float32]]:
     """The vectors of all rows found, read back from the store; if it cannot read rows by id, as
     they were stored."""
-    if not context.store.capabilities.under(context.index.kind).get:
+    if not context.store.capabilities.for_index(context.index.kind).get:
         ids, vectors = context.dataset.ids, context.dataset.vectors
         return dict(zip(ids.tolist(), vectors, strict=True))
     wanted = np.unique(np.concatenate(found))

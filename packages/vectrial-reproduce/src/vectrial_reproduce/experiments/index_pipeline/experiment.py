@@ -139,17 +139,17 @@ class IndexPipeline(Experiment):
         kinds = {field.name: field.type for field in target.data.schema.fields}
         if self.embed and kinds.get(self.embed) is not FieldType.STRING:
             raise Unsupported(f"the dataset has no column of texts '{self.embed}' that is loaded")
-        if target.can.bulk_import is not None and target.nodes > 1:
+        if target.capabilities.bulk_import is not None and target.nodes > 1:
             if self.embed:
                 raise Unsupported(f"{target.name} imports vectors alone: leave embed out")
             search_points(target, self.search)
-            own = {"objects": target.can.bulk_import.service, "transport": "its own"}
+            own = {"objects": target.capabilities.bulk_import.service, "transport": "its own"}
             return [{**own, "segment_rows": rows} for rows in dict.fromkeys(self.segment_rows)]
-        if target.can.bulk_import is not None:
+        if target.capabilities.bulk_import is not None:
             raise Unsupported(
                 f"{target.name} keeps its files in an object store as a cluster alone: nodes = 2"
             )
-        if target.store.kind != "embedded" or not target.can.persistent:
+        if target.store.kind != "embedded" or not target.capabilities.persistent:
             raise Unsupported(
                 f"{target.name} keeps no index of a segment in files of its own, and imports none"
                 " from an object store"
