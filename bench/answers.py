@@ -133,7 +133,7 @@ def contestant(graph: graphs.Graph, ef: int) -> slices.Contestant:
 def tune(given: argparse.Namespace, bench: harness.Bench) -> None:
     """The best of a grid over the choice, for each library, recall and dataset."""
     for data in of_every_kind(given.rows):
-        truth = Neighbours.of(data, data.fresh[:500])
+        truth = Neighbours.find(data, data.fresh[:500])
         for library in given.stores:
             built = [graphs.build(library, data, m, effort) for m, effort in GRID]
             for recall in (0.95, 0.98):
@@ -187,7 +187,7 @@ def quick(given: argparse.Namespace, bench: harness.Bench) -> None:
     for rows, minutes in ((10_000, 3), (given.rows * 5, 5)):
         for data in (imported(rows, 64), words(min(rows, 50_000))):
             count = len(data.rows)
-            truth = Neighbours.of(data, data.fresh[:500])
+            truth = Neighbours.find(data, data.fresh[:500])
             built = [graphs.build(library, data, *QUICK_BUILD) for library in LIBRARIES]
             able = [contestant(one, one.least_ef(truth, 0.95) or 0) for one in built]
             speeds = slices.speeds(able, truth.queries)
@@ -321,7 +321,7 @@ def redis() -> Iterator[tuple[int, dict[str, str]]]:
 def capacity(given: argparse.Namespace, bench: harness.Bench) -> None:
     """The highest rate of a server, twice, beside that of a plain sender."""
     for data in (imported(given.rows, 64), words(given.rows)):
-        truth = Neighbours.of(data, data.fresh[:500])
+        truth = Neighbours.find(data, data.fresh[:500])
         with redis() as (port, env):
             answers = []
             for _ in range(2):

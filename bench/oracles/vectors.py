@@ -59,7 +59,7 @@ class Neighbours:
     farthest: NDArray[np.float64]
 
     @staticmethod
-    def of(data: Vectors, queries: Floats) -> Neighbours:
+    def find(data: Vectors, queries: Floats) -> Neighbours:
         """By brute force in float64."""
         farthest = [
             np.partition(_distances(data, queries[at : at + _BLOCK]), K - 1, axis=1)[:, K - 1]

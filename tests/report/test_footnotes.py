@@ -45,8 +45,8 @@ def test_every_form_has_them() -> None:
 
 
 def test_the_column_of_a_metric_has_its_unit_and_title() -> None:
-    assert Column.of("latency_p99") == Column("latency_p99", "p99", "us", spread=True)
-    assert Column.of("errors", group="Load", key="lost", spread=False) == Column(
+    assert Column.for_metric("latency_p99") == Column("latency_p99", "p99", "us", spread=True)
+    assert Column.for_metric("errors", group="Load", key="lost", spread=False) == Column(
         "lost", "Errors", "1", "Load"
     )
     assert [column.title for column in columns("store", at="Setting")] == ["Store", "Setting"]

@@ -130,8 +130,8 @@ def answers_of(**options: Any) -> Any:
 def test_wrong_store_wins_nothing(written: Written) -> None:
     (sweep,) = sweeps(written.run)
     broken = Series("broken", "hnsw", "embedded")
-    assert sweep.of(broken, None), "it was measured"
-    assert not sweep.of(broken)
+    assert sweep.select(broken, None), "it was measured"
+    assert not sweep.select(broken)
     assert broken not in {p.series for p in sweep.front()}
     for _, answers in written.report.answers:
         assert answers
@@ -147,7 +147,7 @@ def test_a_failed_check_spoils_only_what_rests_on_it(written: Written) -> None:
     """usearch fails a check of filters, and nothing here searches under filters."""
     (sweep,) = sweeps(written.run)
     usearch = Series("usearch", "hnsw", "embedded")
-    assert sweep.of(usearch)
+    assert sweep.select(usearch)
     assert not [p for p in written.run.points if p.series == usearch and p.state == "wrong"]
     assert not any("usearch" in said for said in written.report.warnings)
     table = next(t for t in written.report.tables() if t.name == "gate")

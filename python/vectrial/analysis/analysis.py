@@ -47,7 +47,7 @@ class Facet:
         parts += [self.returns] if self.returns is not None else []
         return slug("-".join(parts))
 
-    def of(self, points: Sequence[Point]) -> list[Point]:
+    def select(self, points: Sequence[Point]) -> list[Point]:
         """Points on this dataset with as many rows: a smaller cut says nothing of the whole."""
         return [p for p in points if p.dataset == self.dataset and loaded_rows(p) == self.rows]
 
@@ -64,7 +64,7 @@ class Sweep:
         """All series that were measured here, including wrong ones."""
         return tuple(dict.fromkeys(point.series for point in self.points))
 
-    def of(self, series: Series, state: str | None = "ok") -> list[Point]:
+    def select(self, series: Series, state: str | None = "ok") -> list[Point]:
         """A series' points in one state (None: any state)."""
         return [p for p in self.points if p.series == series and state in (None, p.state)]
 

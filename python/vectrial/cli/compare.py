@@ -153,7 +153,9 @@ def failure(comparison: Comparison, fail_on: list[FailOn]) -> str:
     if all(v.kind is VerdictKind.NOT_COMPARABLE for v in comparison.verdicts):
         return "nothing could be compared, so that nothing was passed"
     kinds = {one: VerdictKind(one.value.replace("-", " ")) for one in FailOn}
-    found = [f"{len(vs)} {kinds[one]}" for one in fail_on if (vs := comparison.of(kinds[one]))]
+    found = [
+        f"{len(vs)} {kinds[one]}" for one in fail_on if (vs := comparison.with_kind(kinds[one]))
+    ]
     if FailOn.NOT_COMPARABLE in fail_on:
         found += comparison.alone
     return ", ".join(found)

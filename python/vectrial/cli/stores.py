@@ -100,7 +100,7 @@ def _facts(name: str, with_probe: bool, progress: LineProgress) -> dict[str, Any
     }
     if with_probe and (available.works or (available.works is None and choice is not None)):
         outcome = probe(store, progress)
-        detail = Secrecy.of([store]).text(outcome.detail)
+        detail = Secrecy.for_stores([store]).text(outcome.detail)
         facts["probe"] = {"works": outcome.works, "detail": detail}
         facts["version"] = outcome.version or facts["version"]
     return facts

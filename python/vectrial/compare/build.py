@@ -52,7 +52,7 @@ class Comparison:
     caveats: tuple[str, ...] = ()
     advice: tuple[str, ...] = ()
 
-    def of(self, kind: VerdictKind) -> list[Verdict]:
+    def with_kind(self, kind: VerdictKind) -> list[Verdict]:
         """The verdicts of one kind, in order."""
         return [v for v in self.verdicts if v.kind is kind]
 

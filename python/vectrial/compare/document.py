@@ -114,7 +114,7 @@ def report(
         if chart is not None:
             blocks.append(chart(f"changes-{number}", title, verdicts))
         blocks.append(_table(f"verdicts-{number}", f"{title}: the figures", verdicts))
-    apart = comparison.of(VerdictKind.NOT_COMPARABLE)
+    apart = comparison.with_kind(VerdictKind.NOT_COMPARABLE)
     remarks = _remarks(comparison)
     sections = (
         Section("verdicts", "Verdicts", _legend(comparison), tuple(blocks)),
@@ -134,7 +134,9 @@ def report(
         answers=(
             (
                 "In short",
-                tuple(_card(comparison, kind) for kind in VerdictKind if comparison.of(kind)),
+                tuple(
+                    _card(comparison, kind) for kind in VerdictKind if comparison.with_kind(kind)
+                ),
             ),
         ),
         sections=tuple(section for section in sections if section.blocks),
@@ -143,11 +145,11 @@ def report(
 
 def comment(comparison: Comparison) -> Report:
     """The document for a pull request: changes first, the rest folded."""
-    changed = [*comparison.of(VerdictKind.WORSE), *comparison.of(VerdictKind.BETTER)]
+    changed = [*comparison.with_kind(VerdictKind.WORSE), *comparison.with_kind(VerdictKind.BETTER)]
     rest = [
         v
         for kind in (VerdictKind.UNDECIDED, VerdictKind.TIE, VerdictKind.NOT_COMPARABLE)
-        for v in comparison.of(kind)
+        for v in comparison.with_kind(kind)
     ]
     remarks = _remarks(comparison)
     blocks: list[Block] = []
@@ -161,7 +163,7 @@ def comment(comparison: Comparison) -> Report:
         blocks.append(Text(remarks, title, bullets=True, folded=True))
     blocks.append(Text((_legend(comparison),)))
     kinds = (VerdictKind.WORSE, VerdictKind.BETTER, VerdictKind.UNDECIDED, VerdictKind.TIE)
-    mark = next((_MARKS[kind] for kind in kinds if comparison.of(kind)), "➖")
+    mark = next((_MARKS[kind] for kind in kinds if comparison.with_kind(kind)), "➖")
     return Report(
         title=f"{mark} {comparison.headline}",
         about=f"{comparison.b.name} (B) against {comparison.a.name} (A).",
@@ -207,7 +209,7 @@ def _side_name(side: Side) -> str:
 
 def _card(comparison: Comparison, kind: VerdictKind) -> Answer:
     """The number of verdicts of a kind, with their metrics or the commonest reasons."""
-    found = comparison.of(kind)
+    found = comparison.with_kind(kind)
     about = list(dict.fromkeys(metric_name(v) or v.reason for v in found))
     more = f" and {len(about) - 3} more" if len(about) > 3 else ""
     return Answer(
@@ -230,7 +232,7 @@ def _table(name: str, title: str, verdicts: Sequence[Verdict], *, whole: bool = 
 
 def _row(verdict: Verdict, whole: bool) -> Row:
     kind, least = verdict.kind, verdict.minimum
-    return Row.of(
+    return Row.from_values(
         f"{sheet_title(verdict)} · {place_text(verdict)}" if whole else place_text(verdict),
         metric_name(verdict) or formatting.NOTHING,
         _value(verdict, verdict.mean_a, 0),

@@ -76,7 +76,7 @@ class Column:
     minor: bool = False
 
     @classmethod
-    def of(
+    def for_metric(
         cls,
         metric: str | MetricName,
         title: str = "",
@@ -102,7 +102,7 @@ class Row:
     series: Series | None = None
 
     @classmethod
-    def of(cls, *values: Any, tone: Tone = "ok", series: Series | None = None) -> Row:
+    def from_values(cls, *values: Any, tone: Tone = "ok", series: Series | None = None) -> Row:
         """A row of cells, or of values: integers with thousands separated, None as '—'."""
         return cls(tuple(map(_cell, values)), tone, series)
 
@@ -332,7 +332,7 @@ def table_of(
     **more: Any,
 ) -> Table:
     """A table whose rows are given as to `Row.of`. more: other fields of `Table`."""
-    return Table(name, title, heads, tuple(Row.of(*row) for row in rows), **more)
+    return Table(name, title, heads, tuple(Row.from_values(*row) for row in rows), **more)
 
 
 def _cell(value: Any) -> Cell:

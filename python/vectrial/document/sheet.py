@@ -64,7 +64,7 @@ def metric(of: str | MetricName, title: str, group: str = "") -> Column:
     """The column of a metric, given itself or by its name in `METRICS`, below a heading that
     several columns share."""
     name = of if isinstance(of, str) else of.name
-    return Column.of(of, title, group, spread=name not in COUNTS)
+    return Column.for_metric(of, title, group, spread=name not in COUNTS)
 
 
 LATENCY = (

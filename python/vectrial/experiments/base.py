@@ -93,7 +93,7 @@ class Target:
         if isinstance(parameters, OperatingPoint):
             return parameters
         try:
-            return OperatingPoint.of(self.search_model, parameters)
+            return OperatingPoint.parse(self.search_model, parameters)
         except ValidationError as error:
             fault = error.errors()[0]
             where = ".".join(map(str, fault["loc"]))

@@ -120,7 +120,9 @@ def operating_point(context: Context, point: Mapping[str, Any]) -> OperatingPoin
     """
     if isinstance(point, OperatingPoint):
         return point
-    return OperatingPoint.of(context.store.capabilities.indexes[context.index.kind].search, point)
+    return OperatingPoint.parse(
+        context.store.capabilities.indexes[context.index.kind].search, point
+    )
 
 
 def search_params(context: Context, point: Mapping[str, Any]) -> Params:

@@ -28,7 +28,7 @@ class OperatingPoint(dict[str, Any]):
         self.search, self.returning = search, returning
 
     @classmethod
-    def of(cls, model: type[Params], parameters: Mapping[str, Any]) -> OperatingPoint:
+    def parse(cls, model: type[Params], parameters: Mapping[str, Any]) -> OperatingPoint:
         """The point with these parameters on an index with this model of search parameters.
 
         Raises:

@@ -142,7 +142,7 @@ class QuickAnswer:
             most = max(point.value("recall_mean") or 0 for point in points)
             short = f"at most {formatting.recall(most)}"
             return f"recall {self.question.recall:g} is not reached: {short}"
-        unranked = [] if self.sweep is None else self.sweep.of(series, None)
+        unranked = [] if self.sweep is None else self.sweep.select(series, None)
         own = [trial for trial in self.run.trials if trial.series == series]
         wrong = [why for trial in own if (why := self.run.why_wrong(trial))]
         if wrong:

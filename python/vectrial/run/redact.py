@@ -22,7 +22,7 @@ class Secrecy(Redaction):
     """Removes secrets and control characters from records of trials."""
 
     @classmethod
-    def of(cls, stores: Iterable[type[Store]]) -> Secrecy:
+    def for_stores(cls, stores: Iterable[type[Store]]) -> Secrecy:
         """The secrets of the environment, for the servers of these stores and for others.
 
         Raises:

@@ -186,7 +186,7 @@ def _run_plan(
     counts: Counter[str] = Counter()
     lacking = 0
     noted: set[str] = set()
-    secrecy = Secrecy.of(dict.fromkeys(job.store for job in plan.jobs))
+    secrecy = Secrecy.for_stores(dict.fromkeys(job.store for job in plan.jobs))
     watcher = RedactingWatcher(watcher, secrecy)
     for warning in short_secrets():
         watcher.note(warning)

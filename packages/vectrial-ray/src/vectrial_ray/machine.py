@@ -194,7 +194,7 @@ class Machine:
         Raises:
             UserError: its placement does not fit this machine, or a secret cannot be read.
         """
-        secrecy = Secrecy.of(stores)
+        secrecy = Secrecy.for_stores(stores)
         self._runner = JobRunner(
             rules,
             self._folder,

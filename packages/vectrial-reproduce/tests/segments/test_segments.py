@@ -204,7 +204,7 @@ def test_every_row_is_in_the_index_of_its_segment(
         assert own.tolist() == sorted(world.rows.ids[start:stop].tolist())
     for store in stores:
         store.close()
-    counts = {stage: len(pipeline.spans.of(stage)) for stage in Stage}
+    counts = {stage: len(pipeline.spans.select(stage)) for stage in Stage}
     assert counts == {**dict.fromkeys(Stage, ROWS // SEGMENT), Stage.IMPORT: 0, Stage.EMBED: 0}
     assert not list((tmp_path / "scratch").glob("*")), "nothing temporary is left"
     pipeline.remove()
@@ -250,13 +250,13 @@ def test_a_spoiled_segment_fails_with_its_name_and_the_rest_goes_on(
     assert outcome.failed[2].startswith("segments/00002.arrow")
     with pytest.raises(StoreError, match="index: 1 of 6 segments failed: segment 2: segments/"):
         outcome.raise_failed("index", 6)
-    assert len(pipeline.spans.of(Stage.WRITE_BACK)) == 5
+    assert len(pipeline.spans.select(Stage.WRITE_BACK)) == 5
     # Mended, the one that lacks an index is done, and no other; the result is the same.
     (world.objects_folder / what).write_bytes(whole)
     again = world.pipeline()
     resumed = again.index()
     assert resumed.resumed == [0, 1, 3, 4, 5]
-    assert [span.segment for span in again.spans.of(Stage.BUILD)] == [2]
+    assert [span.segment for span in again.spans.select(Stage.BUILD)] == [2]
     untouched = World(tmp_path / "untouched")
     fresh = untouched.pipeline()
     fresh.put()
@@ -295,9 +295,9 @@ def test_texts_are_embedded_before_their_segment_is_cut(tmp_path: Path) -> None:
     pipeline = world.pipeline(embed=embed)
     assert not pipeline.put().failed
     assert asked == pipeline.bounds
-    spans = pipeline.spans.of(Stage.EMBED)
+    spans = pipeline.spans.select(Stage.EMBED)
     assert [(span.segment, span.size_bytes) for span in spans] == [(n, 7) for n in range(6)]
-    for embedded, cut in zip(spans, pipeline.spans.of(Stage.SEGMENT), strict=True):
+    for embedded, cut in zip(spans, pipeline.spans.select(Stage.SEGMENT), strict=True):
         assert embedded.ended_ns <= cut.started_ns
 
 
@@ -310,7 +310,7 @@ def test_segments_that_were_put_before_are_not_put_again(tmp_path: Path) -> None
     again = world.pipeline()
     outcome = again.put()
     assert outcome.resumed == [0, 1, 2, 4, 5]
-    assert [span.segment for span in again.spans.of(Stage.PUT)] == [3]
+    assert [span.segment for span in again.spans.select(Stage.PUT)] == [3]
     assert json.loads(receipt.read_text()) == told
     assert again.put().most_bytes == 0, "none was in memory"
 
@@ -344,7 +344,7 @@ def test_a_build_that_fails_fails_its_segment_alone(error: Exception, tmp_path: 
     outcome = pipeline.index()
     assert list(outcome.failed) == [1]
     assert str(error) in outcome.failed[1]
-    assert len(pipeline.spans.of(Stage.WRITE_BACK)) == 5
+    assert len(pipeline.spans.select(Stage.WRITE_BACK)) == 5
 
 
 def test_an_index_that_its_library_cannot_read_fails_alone(tmp_path: Path) -> None:

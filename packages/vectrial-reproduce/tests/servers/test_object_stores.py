@@ -161,7 +161,7 @@ def test_a_removed_object_fails_its_segment_alone(
     objects.put(what, kept)
     again = pipeline(access, rows, tmp_path)
     assert again.index().resumed == [0, 1, 3, 4, 5]
-    assert [span.segment for span in again.spans.of(Stage.BUILD)] == [2]
+    assert [span.segment for span in again.spans.select(Stage.BUILD)] == [2]
 
 
 def test_a_drive_that_lost_a_part_of_an_object_is_noticed(

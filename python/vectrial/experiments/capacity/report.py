@@ -30,14 +30,14 @@ from vectrial.util import formatting
 
 _ANSWERS = (
     Column("store", "Store", numeric=False),
-    Column.of("sustained_qps"),
-    Column.of("latency_p99"),
+    Column.for_metric("sustained_qps"),
+    Column.for_metric("latency_p99"),
     Column("recall", "Recall", "1", spread=True),
-    Column.of("errors"),
-    Column.of(OWN["recall_parameter_value"]),
-    Column.of(OWN["confirmations"]),
-    Column.of(OWN["steps_down"]),
-    Column.of(OWN["bracket_high"]),
+    Column.for_metric("errors"),
+    Column.for_metric(OWN["recall_parameter_value"]),
+    Column.for_metric(OWN["confirmations"]),
+    Column.for_metric(OWN["steps_down"]),
+    Column.for_metric(OWN["bracket_high"]),
     Column("repeats", "Repeats", "1"),
     Column("limits", "Within", numeric=False),
 )
@@ -52,10 +52,10 @@ _TRIED = (
     Column("step", "Step"),
     Column("purpose", "Purpose", numeric=False),
     Column("rate", "Offered QPS", "1/s"),
-    Column.of("qps", "Achieved QPS", spread=False),
-    Column.of("latency_p99", spread=False),
+    Column.for_metric("qps", "Achieved QPS", spread=False),
+    Column.for_metric("latency_p99", spread=False),
     Column("recall", "Recall", "1"),
-    Column.of("errors", spread=False),
+    Column.for_metric("errors", spread=False),
     Column("setting", "Setting", numeric=False),
     Column("verdict", "Passed", numeric=False),
 )
@@ -63,9 +63,9 @@ _PASSES = (
     *_WHOSE,
     Column("setting", "Setting", numeric=False),
     Column("recall", "Recall", "1"),
-    Column.of("qps", spread=False),
-    Column.of("latency_p50", spread=False),
-    Column.of("latency_p99", spread=False),
+    Column.for_metric("qps", spread=False),
+    Column.for_metric("latency_p50", spread=False),
+    Column.for_metric("latency_p99", spread=False),
 )
 
 

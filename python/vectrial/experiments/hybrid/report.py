@@ -21,13 +21,13 @@ from vectrial.document.charts.theme import Looks
 from vectrial.document.sections import INDEX, STORE, store_row
 
 _COLUMNS = (
-    Column.of("latency_p50", group="Latency"),
-    Column.of("latency_p95", group="Latency"),
-    Column.of("latency_p99", group="Latency"),
-    Column.of("qps"),
-    Column.of("fusion_agreement"),
-    Column.of("ndcg"),
-    Column.of("ndcg_exact", "of the exact fusion"),
+    Column.for_metric("latency_p50", group="Latency"),
+    Column.for_metric("latency_p95", group="Latency"),
+    Column.for_metric("latency_p99", group="Latency"),
+    Column.for_metric("qps"),
+    Column.for_metric("fusion_agreement"),
+    Column.for_metric("ndcg"),
+    Column.for_metric("ndcg_exact", "of the exact fusion"),
 )
 
 
@@ -70,7 +70,7 @@ def _table(run: RunData, facet: Facet, points: Sequence[Point]) -> Table:
         Column("fusion", "Fusion", numeric=False),
         Column("alpha", "α"),
         *_COLUMNS,
-        Column.of("errors", spread=False),
+        Column.for_metric("errors", spread=False),
         Column("related", "Relevant by", numeric=False),
         Column("text", "Text", numeric=False),
         INDEX,

@@ -43,13 +43,13 @@ _QUANTILE = 0.975
 LEAST_SEARCHES = 3
 _OWN = {one.name: one for one in METRICS}
 _COLUMNS = (
-    Column.of(_OWN["live_rows"], spread=False),
-    Column.of(_OWN["replaced_rows"], spread=False),
-    Column.of("recall_mean"),
-    Column.of("qps"),
-    Column.of("latency_p99"),
-    Column.of("disk_bytes"),
-    Column.of(_OWN["bytes_per_row"]),
+    Column.for_metric(_OWN["live_rows"], spread=False),
+    Column.for_metric(_OWN["replaced_rows"], spread=False),
+    Column.for_metric("recall_mean"),
+    Column.for_metric("qps"),
+    Column.for_metric("latency_p99"),
+    Column.for_metric("disk_bytes"),
+    Column.for_metric(_OWN["bytes_per_row"]),
 )
 _RATES = (
     "These rates leave out what a store indexes only at the end of a load. Its first load looks"
@@ -186,7 +186,7 @@ def _searches(run: RunData, facet: Facet, script: str, points: Sequence[Point]) 
         Column("step", "Step"),
         Column("age", "Index", numeric=False),
         *_COLUMNS,
-        Column.of("errors", spread=False),
+        Column.for_metric("errors", spread=False),
     )
     rows = [
         Row(

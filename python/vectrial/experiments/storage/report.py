@@ -59,9 +59,9 @@ def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[
         STORE,
         Column("rows", "Rows"),
         Column("phase", "When", numeric=False),
-        Column.of("disk_bytes"),
-        Column.of("disk_baseline_bytes"),
-        Column.of("disk_ratio"),
+        Column.for_metric("disk_bytes"),
+        Column.for_metric("disk_baseline_bytes"),
+        Column.for_metric("disk_ratio"),
         *(
             Column(metric, how.capitalize(), "B", "Came, by kind of file", spread=True)
             for metric, how in kinds.items()
@@ -139,14 +139,14 @@ def _bars(held: Sequence[tuple[str, Point]]) -> Callable[[int, bool], dict[str, 
 
 _FOOTPRINT = (
     STORE,
-    Column.of("disk_bytes", group="On disk after flush"),
-    Column.of("disk_baseline_bytes", group="On disk after flush"),
-    Column.of("disk_ratio", group="On disk after flush"),
-    Column.of("index_bytes", group="As the store tells"),
-    Column.of("log_bytes", group="As the store tells"),
-    Column.of("rss_growth_bytes", "Grown by", "Resident memory"),
-    Column.of("rss_ratio", group="Resident memory"),
-    Column.of("rss_bytes", "In all", "Resident memory"),
+    Column.for_metric("disk_bytes", group="On disk after flush"),
+    Column.for_metric("disk_baseline_bytes", group="On disk after flush"),
+    Column.for_metric("disk_ratio", group="On disk after flush"),
+    Column.for_metric("index_bytes", group="As the store tells"),
+    Column.for_metric("log_bytes", group="As the store tells"),
+    Column.for_metric("rss_growth_bytes", "Grown by", "Resident memory"),
+    Column.for_metric("rss_ratio", group="Resident memory"),
+    Column.for_metric("rss_bytes", "In all", "Resident memory"),
     INDEX,
 )
 

@@ -44,9 +44,9 @@ def table(name: str, title: str, points: Sequence[Point], run: RunData) -> list[
     held = [p for p in points if p.phase == "searchable"]
     columns = (
         Column("store", "Store", numeric=False),
-        Column.of("load_s", "Last row acknowledged"),
-        Column.of("ready_s", "Served by the final index"),
-        Column.of(OWN["searchable_after_s"]),
+        Column.for_metric("load_s", "Last row acknowledged"),
+        Column.for_metric("ready_s", "Served by the final index"),
+        Column.for_metric(OWN["searchable_after_s"]),
         Column("index", "Index", numeric=False),
     )
     rows = tuple(

@@ -36,9 +36,9 @@ def answers(run: RunData, found: Sequence[Sweep]) -> tuple[tuple[str, tuple[Answ
     questions = _Questions(run, disturbed_phases(run))
     sheets: dict[str, list[Answer]] = defaultdict(list)
     for sweep in found:
-        reads = sweep.facet.of(run.points_in_role(Role.OPERATION, "read"))
-        loads = sweep.facet.of(run.points_in_role(Role.LOAD))
-        sizes = sweep.facet.of(run.points_in_role(Role.SIZE))
+        reads = sweep.facet.select(run.points_in_role(Role.OPERATION, "read"))
+        loads = sweep.facet.select(run.points_in_role(Role.LOAD))
+        sizes = sweep.facet.select(run.points_in_role(Role.SIZE))
         after = f" for {formatting.rows(sweep.facet.rows)}"
         cards = [
             questions.fastest(sweep),

@@ -38,19 +38,19 @@ from vectrial.util import formatting
 
 _SPEED_UP = (
     *columns("store", target=("Recall at least", "")),
-    Column.of("qps"),
-    Column.of("recall_mean"),
-    Column.of("latency_p99"),
+    Column.for_metric("qps"),
+    Column.for_metric("recall_mean"),
+    Column.for_metric("latency_p99"),
     Column("speed_up", "Speed-up", "1", "Against the fewest nodes", spread=True),
     Column("efficiency", "Per node", "1", "Against the fewest nodes"),
-    Column.of("server_cpu_us_per_op", "Processor time", "Per search"),
+    Column.for_metric("server_cpu_us_per_op", "Processor time", "Per search"),
     Column("link_bytes", "Bytes on links", "B", "Per search"),
     Column("link_packets", "Packets", "1", "Per search"),
     Column("at", "Setting", numeric=False),
 )
 _SCATTER = (
     *columns("store", at="Search parameters"),
-    Column.of("recall_mean"),
+    Column.for_metric("recall_mean"),
     Column("ratio", "Recall, against the fewest nodes", "1"),
 )
 _NODES = (
@@ -200,8 +200,8 @@ def _search_rows(run: RunData, sweep: Sweep, ordered: Sequence[Series]) -> Itera
     seen: set[tuple[Series, str]] = set()
     for series in ordered:
         base = _fewest(series, ordered)
-        known = {_search_setting(p): p for p in sweep.of(base)}
-        for point in sweep.of(series):
+        known = {_search_setting(p): p for p in sweep.select(base)}
+        for point in sweep.select(series):
             setting = _search_setting(point)
             if setting not in known or (series, setting) in seen:
                 continue

@@ -111,7 +111,7 @@ def _columns(prices: Prices) -> tuple[Column, ...]:
     money = prices.currency
     return (
         *columns("store", "data", "load"),
-        Column.of("qps", group="At this load"),
+        Column.for_metric("qps", group="At this load"),
         Column("recall", "Recall", "1", "At this load", spread=True),
         Column("floor", "Floor", "1", "At this load", notes=(_FLOOR,)),
         Column("p99", "p99", "us", "At this load", spread=True),

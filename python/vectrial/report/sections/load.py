@@ -45,15 +45,15 @@ _OPEN = (
     Column("store", "Store", numeric=False),
     Column("offered", "Offered QPS", "1/s"),
     Column("achieved", "Achieved QPS", "1/s", spread=True),
-    Column.of("latency_p50", group="Latency from the intended start"),
-    Column.of("latency_p99", group="Latency from the intended start"),
-    Column.of("latency_p99_9", group="Latency from the intended start"),
-    Column.of("service_p99", "p99", "Service time"),
+    Column.for_metric("latency_p50", group="Latency from the intended start"),
+    Column.for_metric("latency_p99", group="Latency from the intended start"),
+    Column.for_metric("latency_p99_9", group="Latency from the intended start"),
+    Column.for_metric("service_p99", "p99", "Service time"),
     Column("lag_p99", "p99", "us", "Schedule lag", spread=True),
     Column("recall", "Recall", "1", spread=True),
-    Column.of("errors", spread=False),
+    Column.for_metric("errors", spread=False),
     Column("in_flight", "Peak in flight", "1"),
-    Column.of("backlog", spread=False),
+    Column.for_metric("backlog", spread=False),
     Column("waited", "Delayed by the in-flight limit", "1"),
     *columns("arrivals", at="Setting"),
 )
@@ -197,7 +197,7 @@ def _tax_row(native: Point, sdk: Point) -> Row:
 
 _CERTIFICATE = (
     *columns("store", "experiment", "load"),
-    Column.of("qps"),
+    Column.for_metric("qps"),
     Column("cpu_us", "Client CPU time per request", "us", spread=True),
     Column("cpu_share", "Of its CPUs", "1", spread=True),
     Column("ceiling", "Ceiling", "1/s", spread=True),
@@ -268,7 +268,7 @@ _TIMES = {
 }
 _LOADS = (
     Column("store", "Store", numeric=False),
-    *(Column.of(name, title, _UNTIL) for name, title in _TIMES.items()),
+    *(Column.for_metric(name, title, _UNTIL) for name, title in _TIMES.items()),
     *columns(loads=("Loads", ""), at="Index"),
 )
 

@@ -28,19 +28,19 @@ _SEARCH = f"Search at recall ≥ {TARGETS[0]:.2f}"
 #: The columns of a store at a glance.
 GLANCE = (
     Column("store", "Store", numeric=False),
-    Column.of("qps", group=_SEARCH),
+    Column.for_metric("qps", group=_SEARCH),
     Column("recall", "Recall", "1", _SEARCH, spread=True),
     Column("search_p99", "p99", "us", _SEARCH, spread=True),
     Column("clients", "Clients", "1", _SEARCH),
-    Column.of("errors", group=_SEARCH, spread=False),
+    Column.for_metric("errors", group=_SEARCH, spread=False),
     Column("read_p50", "Read", "us", "Single operation, p50", spread=True),
     Column("create_p50", "Create", "us", "Single operation, p50", spread=True),
     Column("update_p50", "Update", "us", "Single operation, p50", spread=True),
     Column("delete_p50", "Delete", "us", "Single operation, p50", spread=True),
-    Column.of("ready_rows_per_s", "Rows/s", "Loading until ready"),
-    Column.of("ready_s", "Time", "Loading until ready"),
-    Column.of("disk_bytes", group="Size"),
-    Column.of("rss_growth_bytes", group="Size"),
+    Column.for_metric("ready_rows_per_s", "Rows/s", "Loading until ready"),
+    Column.for_metric("ready_s", "Time", "Loading until ready"),
+    Column.for_metric("disk_bytes", group="Size"),
+    Column.for_metric("rss_growth_bytes", group="Size"),
 )
 _OPERATIONS = ("read", "create", "update", "delete")
 
@@ -102,7 +102,7 @@ def _glance_row(run: RunData, sweep: Sweep, series: Series) -> Row:
         head = replace(store, detail=at.text)
         front = (head, qps, recall, p99, clients, errors)
         best = sweep.best(series, TARGETS[0])
-        built = best or sweep.of(series, None)[0]
+        built = best or sweep.select(series, None)[0]
     forced = run.differences.get(series.store)
     if forced:
         front = (
@@ -127,7 +127,7 @@ def _why_not_swept(run: RunData, facet: Facet, series: Series) -> tuple[Cell, To
 
 def _costs(run: RunData, facet: Facet, series: Series, built: Point | None) -> list[Cell]:
     def one(points: Sequence[Point], metric: str, unit: str) -> Cell:
-        own = [p for p in facet.of(points) if p.series == series]
+        own = [p for p in facet.select(points) if p.series == series]
         if built is not None:
             own = points_of_series(own, series, built.index_params)
         point = next((p for p in own if p.spread(metric) is not None), own[0] if own else None)

@@ -70,8 +70,8 @@ def data(run: RunData) -> Section | None:
     heads = (
         *columns(name="Dataset", rows=("Rows", ""), dim=("Dimension", "")),
         *columns(queries=("Queries", ""), metric_space="Distance"),
-        Column.of("raw_bytes", spread=False),
-        Column.of("metadata_bytes", spread=False),
+        Column.for_metric("raw_bytes", spread=False),
+        Column.for_metric("metadata_bytes", spread=False),
         *columns("source", "licence", stand_in_for="Stands in for", fingerprint="Fingerprint"),
     )
     rows, facts = [], []

@@ -85,12 +85,12 @@ def _repeats(points: tuple[Point, ...] | list[Point]) -> str:
 
 _EQUAL = (
     *columns("store", target=("Target recall", "")),
-    Column.of("qps", group="Fastest measured point at this recall"),
+    Column.for_metric("qps", group="Fastest measured point at this recall"),
     Column("recall", "Recall", "1", "Fastest measured point at this recall", spread=True),
-    Column.of("latency_p50", group="Fastest measured point at this recall"),
-    Column.of("latency_p99", group="Fastest measured point at this recall"),
+    Column.for_metric("latency_p50", group="Fastest measured point at this recall"),
+    Column.for_metric("latency_p99", group="Fastest measured point at this recall"),
     Column("clients", "Clients", "1", "Fastest measured point at this recall"),
-    Column.of("errors", group="Fastest measured point at this recall", spread=False),
+    Column.for_metric("errors", group="Fastest measured point at this recall", spread=False),
     Column("at", "Setting", "", "Fastest measured point at this recall", numeric=False),
     Column("qps_between", "QPS at exactly this recall", "1/s"),
 )
@@ -123,20 +123,20 @@ def _fastest_first(row: Row) -> tuple[int, float]:
 def equal_recall_row(run: RunData, sweep: Sweep, series: Series, target: float) -> Row:
     """A series at a target recall: all figures of one row come from the same requests."""
     head = (plain_cell(run.labels[series]), plain_cell(target, f"≥ {target:.2f}"))
-    wrong = sweep.of(series, "wrong")
+    wrong = sweep.select(series, "wrong")
 
     def row_without_value(nothing: Cell) -> Row:
         return Row((*head, nothing, *[Cell("")] * 7), nothing.tone, series)
 
-    if wrong and not sweep.of(series):
+    if wrong and not sweep.select(series):
         return row_without_value(
             Cell("wrong", note=f"failed the gate: {wrong[0].reason}", tone="wrong")
         )
-    if not sweep.of(series):
-        reason = "; ".join(dict.fromkeys(p.reason or p.state for p in sweep.of(series, None)))
+    if not sweep.select(series):
+        reason = "; ".join(dict.fromkeys(p.reason or p.state for p in sweep.select(series, None)))
         return row_without_value(Cell("invalid", note=reason, tone="invalid"))
     if not sweep.ranked(series):
-        reason = "; ".join(dict.fromkeys(p.why_unranked for p in sweep.of(series)))
+        reason = "; ".join(dict.fromkeys(p.why_unranked for p in sweep.select(series)))
         return row_without_value(Cell("not ranked", note=reason, tone="invalid"))
     best = sweep.best(series, target)
     if best is None:
@@ -247,12 +247,12 @@ def latency(run: RunData, found: list[Sweep], looks: Looks) -> Section | None:
 
 _CONCURRENCY = (
     *columns("store", clients=("Clients", "")),
-    Column.of("qps"),
+    Column.for_metric("qps"),
     Column("speedup", "Relative to 1 client", "1"),
-    Column.of("latency_p50"),
-    Column.of("latency_p99"),
+    Column.for_metric("latency_p50"),
+    Column.for_metric("latency_p99"),
     Column("recall", "Recall", "1", spread=True),
-    Column.of("errors", spread=False),
+    Column.for_metric("errors", spread=False),
     Column("at", "Setting", numeric=False),
 )
 

@@ -24,7 +24,7 @@ _SHORT_S = 0.5
 
 _COST = (
     *columns("store", "dataset", "experiment", "phase", clients=("Clients", "")),
-    Column.of("server_cores", group="Server processors"),
+    Column.for_metric("server_cores", group="Server processors"),
     Column("server_cpu_us", "Per operation", "us", "Server processors", spread=True),
     Column("client_cpu_us", "Per operation", "us", "Client processor time", spread=True),
     Column("server_rss", "At the end", "B", "Server memory", spread=True),

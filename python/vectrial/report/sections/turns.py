@@ -205,7 +205,7 @@ def _price(run: RunData, sweep: Sweep) -> Table:
     for series in sweep.series:
         arms = [
             run.slices[phase.phase_id]
-            for point in sweep.of(series, None)
+            for point in sweep.select(series, None)
             for phase in point.phases
             if phase.phase_id in run.slices
         ]

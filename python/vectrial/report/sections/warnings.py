@@ -174,7 +174,7 @@ def _implausible_speedups(run: RunData) -> str | None:
     found: list[tuple[float, Point, Point, str]] = []
     for sweep in sweeps(run):
         for series in sweep.series:
-            points = sweep.of(series)
+            points = sweep.select(series)
             pairs = ((more, less) for more in points for less in points)
             for more, less in pairs:
                 name, ratio = _raised_parameter(less, more), _speedup(less, more)

@@ -48,7 +48,7 @@ def section(
 
 def _overview(each: Sequence[tuple[Claim, Sequence[Pair]]]) -> Table:
     """One row for each claim."""
-    rows = tuple(Row.of(claim.text, *outcome_words(claim, found)) for claim, found in each)
+    rows = tuple(Row.from_values(claim.text, *outcome_words(claim, found)) for claim, found in each)
     return Table("claims", "All conclusions that rest on its figures", OVERVIEW, rows)
 
 
@@ -75,7 +75,7 @@ def _row(pair: Pair, shared: set[str], palette: Palette) -> Row:
     assert pair.measured is not None
     assert pair.published is not None
     digits = 4 if pair.is_of_recalls else 2
-    return Row.of(
+    return Row.from_values(
         " over ".join(dict.fromkeys(_system(cell, palette) for cell in pair.cells)),
         ", ".join(
             f"{readable_name(name)} {figure_text.setting_text(value)}" for name, value in at.items()

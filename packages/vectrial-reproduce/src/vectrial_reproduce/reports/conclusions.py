@@ -191,8 +191,10 @@ def _blocks(
         chosen = best or every
         said = outcome_words(claim, [pair for one in chosen for pair in one.pairs])
         named = "; ".join(dict.fromkeys(map(str, best))) or formatting.NOTHING
-        rows.append(Row.of(doc.plain_cell(claim.text, note=claim.note), *said, named))
-        others += [Row.of(claim.text, *outcome_words(claim, one.pairs), str(one)) for one in rest]
+        rows.append(Row.from_values(doc.plain_cell(claim.text, note=claim.note), *said, named))
+        others += [
+            Row.from_values(claim.text, *outcome_words(claim, one.pairs), str(one)) for one in rest
+        ]
     heads = (*claims.OVERVIEW, Column("evidence", "Evidence", numeric=False))
     yield Table(f"claims-{report.name}", "", heads, tuple(rows))
     if others:

@@ -31,7 +31,7 @@ def section(cells: Sequence[ComparedFigure], palette: Palette) -> Iterator[Secti
     if not groups:
         return
     rows = [
-        Row.of(
+        Row.from_values(
             palette.measured(store), client, readable_name(metric), len(costs),
             *(doc.times_cell(of, 2)
               for of in (median(costs), min(costs), max(costs))),

@@ -42,7 +42,9 @@ def table(name: str, pairs: Iterable[tuple[ComparedFigure, ComparedFigure]]) -> 
         Column("fair", "Vectrial's"),
     )
     rows = (
-        Row.of(store, readable_name(metric), len(ratios), *map(_ratio, zip(*ratios, strict=True)))
+        Row.from_values(
+            store, readable_name(metric), len(ratios), *map(_ratio, zip(*ratios, strict=True))
+        )
         for (store, metric), ratios in groups.items()
     )
     title = "The report's method beside Vectrial's"

@@ -261,7 +261,7 @@ def _data(plot: Plot, palette: Palette) -> Table:
         Column("rows", "Rows loaded"),
     )
     rows = [
-        Row.of(
+        Row.from_values(
             dot.system if dot.published else palette.measured(dot.system),
             "published" if dot.published else "measured",
             *([dot.part] if drawing.kind == "share" else []),

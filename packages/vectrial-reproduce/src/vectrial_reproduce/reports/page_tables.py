@@ -47,7 +47,7 @@ def glance(cells: Sequence[ComparedFigure], palette: Palette) -> Section:
             digits = 4 if figure_text.is_recall(metric) else 2
             spans = (median(ratios), min(ratios), max(ratios))
             rows.append(
-                Row.of(
+                Row.from_values(
                     palette.measured(store), readable_name(experiment), readable_name(metric),
                     len(members), len(ratios),
                     *(doc.times_cell(of, digits) for of in spans),

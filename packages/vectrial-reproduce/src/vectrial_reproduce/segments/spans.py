@@ -77,7 +77,7 @@ class Spans:
         with self._lock:
             return tuple(self._all)
 
-    def of(self, *stages: Stage) -> list[Span]:
+    def select(self, *stages: Stage) -> list[Span]:
         """Spans of the given stages."""
         return [span for span in self.all if span.stage in stages]
 

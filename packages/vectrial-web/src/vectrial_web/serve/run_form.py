@@ -125,7 +125,7 @@ class FormInput:
     seen: str = ""
 
     @classmethod
-    def of(cls, values: Mapping[str, Sequence[str]]) -> FormInput:
+    def parse(cls, values: Mapping[str, Sequence[str]]) -> FormInput:
         """The form from the values of its fields."""
 
         def one(name: str) -> str:

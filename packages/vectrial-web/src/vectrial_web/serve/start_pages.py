@@ -121,7 +121,7 @@ class StartPages:
     def _plan_or_start(self, request: Request, sent: Mapping[str, list[str]]) -> Response:
         if (busy := self._launcher.ongoing_run()) is not None:
             return _second_run_refusal(busy)
-        filled = FormInput.of(sent)
+        filled = FormInput.parse(sent)
         try:
             plan = plan_form(filled, self._runs.root)
         except FormFaults as error:

@@ -139,7 +139,7 @@ def _phases(reader: RunReader, trial_id: int) -> Section | None:
             valid="Valid",
         ),
         tuple(
-            Row.of(
+            Row.from_values(
                 row["phase"],
                 formatting.params(reader.parse_value(row["params"], dict)),
                 plain_cell(row["started_s"], formatting.seconds(row["started_s"])),

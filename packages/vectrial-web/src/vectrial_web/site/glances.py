@@ -66,10 +66,10 @@ def glances_of(run: RunData, report: Report, facts: RunFacts, address: Address) 
 
 
 POINTS = (
-    Column.of("recall_mean", "Recall"),
-    Column.of("qps", "QPS"),
-    Column.of("latency_p50", "p50"),
-    Column.of("latency_p99", "p99"),
+    Column.for_metric("recall_mean", "Recall"),
+    Column.for_metric("qps", "QPS"),
+    Column.for_metric("latency_p50", "p50"),
+    Column.for_metric("latency_p99", "p99"),
     Column("clients", "Clients"),
     Column("rows", "Rows"),
     Column("k", "k"),

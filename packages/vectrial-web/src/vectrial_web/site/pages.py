@@ -258,7 +258,7 @@ def _overview(question: Question, found: Sequence[TermRanking]) -> Table:
         if number >= SHEETS:
             href = dataset_page(one.like.dataset)
         rows.append(
-            Row.of(
+            Row.from_values(
                 Cell(one.like.title, one.like.title, href=href),
                 answer.answer if answer else absent_cell("nothing on this sheet is ranked"),
                 answer.figure if answer else absent_cell(),

@@ -139,7 +139,7 @@ def listing(site: Site, kind: str) -> Report:
         newest = runs[0].facts
         assert newest is not None
         rows.append(
-            Row.of(
+            Row.from_values(
                 Cell(name, name, href=page), len(runs), ", ".join(sorted(others)),
                 tables.run_cell(newest),
             )
@@ -212,7 +212,7 @@ def _versions(entries: Iterable[StoreEntry]) -> Table:
     for (store, version), runs in sorted(seen.items()):
         ordered = sorted(runs.values(), key=lambda e: e.run.started_s)
         rows.append(
-            Row.of(
+            Row.from_values(
                 Cell(store, store, href=store_page(store)),
                 plain_cell(version or formatting.NOTHING),
                 len(ordered),

@@ -94,7 +94,7 @@ def _columns(question: Question) -> tuple[Column, ...]:
     found = [Column(name, title, numeric=False) for name, title in question.quiet]
     for name, title in question.shown:
         spread = metrics[name].unit != "1" or name.startswith(("qps", "recall"))
-        found.append(Column.of(metrics[name], title, spread=spread and name != "errors"))
+        found.append(Column.for_metric(metrics[name], title, spread=spread and name != "errors"))
     if question.against is not None:
         found.append(Column("ratio", question.against.title, "1", spread=True))
     if question.priced:
@@ -205,7 +205,7 @@ def runs_table(name: str, results: Iterable[RunResult]) -> Table:
         bad = ", ".join(f"{n} {status}" for status, n in one.counts if status != "ok")
         wrong = f"gate failed: {', '.join(one.wrong)}" if one.wrong else ""
         rows.append(
-            Row.of(
+            Row.from_values(
                 Cell(one.facts.name, one.facts.name, href=one.facts.address),
                 day(one.facts.started_s),
                 Cell(f"{one.trials:,}", one.trials, bad),
@@ -228,7 +228,7 @@ def sort_by_date(results: Iterable[RunResult]) -> list[RunResult]:
 
 def unread_table(results: Iterable[RunResult]) -> Table | None:
     """Table of the runs that could not be read, with the reasons."""
-    rows = tuple(Row.of(one.source.name, one.why) for one in results if one.facts is None)
+    rows = tuple(Row.from_values(one.source.name, one.why) for one in results if one.facts is None)
     if not rows:
         return None
     heads = (
@@ -281,7 +281,7 @@ def versions_table(
         _RUN,
     )
     rows = tuple(
-        Row.of(
+        Row.from_values(
             day(entry.run.started_s), entry.version or formatting.NOTHING, entry.run.vectrial,
             *entry.cells, verdict, entry.setting, run_cell(entry.run), tone=entry.tone,
         )

@@ -50,22 +50,22 @@ def _figure_columns(key: str, title: str, group: str) -> tuple[Column, Column]:
 
 _SEARCHED = (
     Column("clients", "Clients", "1"),
-    Column.of("qps"),
-    Column.of("latency_p50", group="Latency"),
-    Column.of("latency_p95", group="Latency"),
-    Column.of("latency_p99", group="Latency"),
-    Column.of("recall_mean"),
-    Column.of("errors", spread=False),
-    Column.of(OWN["duplicate_queries"], "of queries", "Copies left out", spread=False),
-    Column.of(OWN["stored_queries"], "of rows", "Copies left out", spread=False),
+    Column.for_metric("qps"),
+    Column.for_metric("latency_p50", group="Latency"),
+    Column.for_metric("latency_p95", group="Latency"),
+    Column.for_metric("latency_p99", group="Latency"),
+    Column.for_metric("recall_mean"),
+    Column.for_metric("errors", spread=False),
+    Column.for_metric(OWN["duplicate_queries"], "of queries", "Copies left out", spread=False),
+    Column.for_metric(OWN["stored_queries"], "of rows", "Copies left out", spread=False),
 )
 _JUDGED = (
     *_figure_columns("auroc", "found", "AUROC"),
     *_figure_columns("detection_rate", "found", "Anomalies announced"),
     *_figure_columns("false_alarm_rate", "found", "False alarms"),
     *_figure_columns("threshold", "found", "Threshold"),
-    Column.of(OWN["fixed_detection_rate"], "announced", "Fixed threshold"),
-    Column.of(OWN["fixed_false_alarm_rate"], "false alarms", "Fixed threshold"),
+    Column.for_metric(OWN["fixed_detection_rate"], "announced", "Fixed threshold"),
+    Column.for_metric(OWN["fixed_false_alarm_rate"], "false alarms", "Fixed threshold"),
 )
 
 

@@ -62,7 +62,7 @@ def run(
             sized.size_bytes = size_bytes
         folders.append(folder)
     put = Phase("put", began, perf_counter_ns(), dict(point))
-    own = spans.of(Stage.SEGMENT, Stage.PUT)
+    own = spans.select(Stage.SEGMENT, Stage.PUT)
     write_totals(put, own, (Stage.SEGMENT, Stage.PUT), len(folders))
     yield put
     yield from span_phases(own)
@@ -76,9 +76,9 @@ def run(
         else:
             spans.add(Stage.IMPORT, number, began, perf_counter_ns())
     phase = Phase("import", began, perf_counter_ns(), dict(point))
-    write_totals(phase, spans.of(Stage.IMPORT), (Stage.IMPORT,), len(folders))
+    write_totals(phase, spans.select(Stage.IMPORT), (Stage.IMPORT,), len(folders))
     yield phase
-    yield from span_phases(spans.of(Stage.IMPORT))
+    yield from span_phases(spans.select(Stage.IMPORT))
     meter.add(phase)
     if failed:
         said = "; ".join(f"segment {number}: {why}" for number, why in sorted(failed.items()))
@@ -95,7 +95,7 @@ def run(
         phase = Phase(name, began, perf_counter_ns(), dict(point))
         if known_by:
             phase.params = {**phase.params, "known_by": known_by}
-        write_totals(phase, spans.of(stage), (stage,), len(folders))
+        write_totals(phase, spans.select(stage), (stage,), len(folders))
         yield phase
         meter.add(phase)
     count = store.count()

@@ -238,7 +238,7 @@ class IndexPipeline(Experiment):
             phase = phase_of(name, point, began, pipeline, outcome, stages)
             phase.metrics["cpu_s"] = (process_time_ns() - cpu_ns) / 1e9
             yield phase
-            yield from span_phases(pipeline.spans.of(*stages))
+            yield from span_phases(pipeline.spans.select(*stages))
             outcome.raise_failed(name, len(pipeline.bounds))
         began, cpu_ns = perf_counter_ns(), process_time_ns()
         stores, outcome = pipeline.load(folder / "loaded")
@@ -246,7 +246,7 @@ class IndexPipeline(Experiment):
             phase = phase_of("load", point, began, pipeline, outcome, (Stage.LOAD,))
             phase.metrics["cpu_s"] = (process_time_ns() - cpu_ns) / 1e9
             yield phase
-            yield from span_phases(pipeline.spans.of(Stage.LOAD))
+            yield from span_phases(pipeline.spans.select(Stage.LOAD))
             outcome.raise_failed("load", len(pipeline.bounds))
             yield from self._searches(context, point, stores, "search")
         finally:

@@ -43,13 +43,13 @@ def phase_of(
     """A phase of our own pipeline, from `began_ns` until now, with the totals of its stages. A
     resumed run has no times, because they would cover only some of the segments."""
     phase = Phase(name, began_ns, perf_counter_ns(), dict(point))
-    own = pipeline.spans.of(*stages)
+    own = pipeline.spans.select(*stages)
     write_totals(phase, own, stages, len(pipeline.bounds))
     phase.metrics["resumed_segments"] = float(len(outcome.resumed))
     if name == "index":
         limit = pipeline.settings.most_in_memory * pipeline.segment_bytes
-        index_s = of_spans.sum_s(pipeline.spans.of(Stage.BUILD, Stage.WRITE_BACK))
-        moved_s = of_spans.sum_s(pipeline.spans.of(Stage.PUT, Stage.GET))
+        index_s = of_spans.sum_s(pipeline.spans.select(Stage.BUILD, Stage.WRITE_BACK))
+        moved_s = of_spans.sum_s(pipeline.spans.select(Stage.PUT, Stage.GET))
         phase.metrics |= {
             "index_sum_s": index_s,
             "in_flight_bytes": float(outcome.most_bytes),

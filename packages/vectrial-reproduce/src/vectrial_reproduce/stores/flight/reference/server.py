@@ -96,7 +96,7 @@ class Reference(flight.FlightServerBase):
             k,
             members.get("ef"),
             members.get("filters") or [],
-            text_query=TextQuery.of(members, k),
+            text_query=TextQuery.parse(members, k),
             include_vectors=bool(members.get("include_vectors")),
             include_metadata=bool(members.get("include_metadata")),
         )

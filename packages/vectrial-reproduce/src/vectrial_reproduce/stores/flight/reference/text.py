@@ -54,7 +54,7 @@ class TextQuery:
     candidates: int
 
     @staticmethod
-    def of(members: Mapping[str, Any], k: int) -> TextQuery | None:
+    def parse(members: Mapping[str, Any], k: int) -> TextQuery | None:
         """The text query in the members of a search; None if it has no text.
 
         Raises:
