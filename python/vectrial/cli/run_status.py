@@ -67,7 +67,7 @@ class StatusFileView:
 
     def progress(self, progress: messages.Progress) -> None:
         self._view.progress(progress)
-        self._update(what=progress.what, part_done=progress.done, part_of=progress.of)
+        self._update(what=progress.what, part_done=progress.done, part_of=progress.total)
 
     def live(self, live: Live) -> None:
         self._view.live(live)

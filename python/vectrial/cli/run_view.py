@@ -216,7 +216,7 @@ class LiveView(PlainView):
     def progress(self, progress: messages.Progress) -> None:
         description = f"{self._label}: {progress.what}"
         self._part.update(
-            self._now, description=description, completed=progress.done, total=progress.of
+            self._now, description=description, completed=progress.done, total=progress.total
         )
 
     def live(self, live: Live) -> None:

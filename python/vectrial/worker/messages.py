@@ -110,7 +110,7 @@ class Progress:
     """Progress of the current work; sent a few times a second at most."""
 
     done: float
-    of: float
+    total: float
     what: str
 
 

@@ -70,12 +70,12 @@ class Parent:
         for _ in trials:
             self._pipe.recv()
 
-    def progress(self, done: float, of: float, what: str) -> None:
+    def progress(self, done: float, total: float, what: str) -> None:
         """Send progress, seldom enough to cost nothing."""
         now = time.monotonic()
         if now - self._last_progress >= PROGRESS_EVERY_S:
             self._last_progress = now
-            self._send(Progress(done, of, what))
+            self._send(Progress(done, total, what))
 
     def show(self, live: Live) -> None:
         """Send the state of a phase, once a second."""

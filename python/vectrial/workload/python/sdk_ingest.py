@@ -23,7 +23,7 @@ from vectrial.workload.python.timed import call_timed, record_operation
 
 @dataclass(frozen=True)
 class Portion:
-    """Share of one process in an ingest: every `of`-th batch of rows 0 … stop of a dataset in the
+    """Share of one process in an ingest: every `processes`-th batch of rows 0 … stop of a dataset in the
     library, starting with the `first`-th."""
 
     opening: Opening
@@ -31,7 +31,7 @@ class Portion:
     stop: int
     batch_rows: int
     first: int
-    of: int
+    processes: int
     cores: Sequence[int]
 
 
@@ -99,7 +99,7 @@ def insert(portion: Portion, pipe: Connection) -> Done:
         done = wait_for_start(pipe)
         recorder.start(done)
         cpu_ns = time.process_time_ns()
-        step = portion.batch_rows * portion.of
+        step = portion.batch_rows * portion.processes
         for first in range(portion.first * portion.batch_rows, portion.stop, step):
             last = min(first + portion.batch_rows, portion.stop)
             rows = batch(dataset, portion.opening.schema, np.arange(first, last))

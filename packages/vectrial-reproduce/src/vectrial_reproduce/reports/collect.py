@@ -39,7 +39,7 @@ _SCANS = (
 class ComparedFigure:
     """One published figure and its measured counterpart.
 
-    measured: value in the figure's unit. rows: rows loaded. of: the report's number of rows.
+    measured: value in the figure's unit. rows: rows loaded. published_rows: the report's.
     ratio: measured over published.
     valid: None if nothing was measured, and `notes` say why.
     notes: remarks for the reader, a sentence each.
@@ -71,13 +71,15 @@ class ComparedFigure:
     lacks: str = ""
     client: str = ""
     through: ComparedFigure | None = None
-    of: int | None = None
+    published_rows: int | None = None
     few_calls: bool = False
 
     @property
     def is_full_size(self) -> bool:
         """True if the figure has a value, measured at the report's number of rows."""
-        return self.measured is not None and self.rows is not None and self.rows == self.of
+        return (
+            self.measured is not None and self.rows is not None and self.rows == self.published_rows
+        )
 
     @property
     def cost(self) -> float | None:
@@ -289,7 +291,7 @@ def _measured_cell(
         here=arm.here,
         differs=arm.note,
         lacks=arm.lacks if figure.unit in SECONDS or figure.unit in _RATES else "",
-        of=rows,
+        published_rows=rows,
         few_calls=few,
     )
 

@@ -30,14 +30,14 @@ _REASONS = 2
 class LoadedData:
     """The data that a part was measured on.
 
-    stands_for: the report's dataset, if that was not available. of: the report's number of rows.
-        queries: number of queries; None if nothing was searched.
+    rows, published_rows: numbers of rows here and in the report. queries: number of queries; None
+        if nothing was searched. stands_for: the report's dataset, if that was not available.
     """
 
     title: str
     dataset: str
     rows: int
-    of: int
+    published_rows: int
     queries: int | None = None
     stands_for: str = ""
 
@@ -45,7 +45,9 @@ class LoadedData:
     def share(self) -> str:
         """'5.4 %' of the report's rows; empty if all rows were loaded."""
         return (
-            "" if self.rows >= self.of else f"{formatting.number(100 * self.rows / self.of, 2)} %"
+            ""
+            if self.rows >= self.published_rows
+            else f"{formatting.number(100 * self.rows / self.published_rows, 2)} %"
         )
 
 

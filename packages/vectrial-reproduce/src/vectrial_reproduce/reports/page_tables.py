@@ -99,7 +99,7 @@ def measured_sections(about: ReportConditions) -> Iterator[Section]:
                 doc.plain_cell(part.dataset,
                           note=part.stands_for and f"stands in for {part.stands_for}"),
                 part.rows,
-                doc.Cell(part.share or "all", part.rows / part.of),
+                doc.Cell(part.share or "all", part.rows / part.published_rows),
                 part.queries,
             )
             for part in about.loaded
