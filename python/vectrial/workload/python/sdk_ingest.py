@@ -23,8 +23,8 @@ from vectrial.workload.python.timed import call_timed, record_operation
 
 @dataclass(frozen=True)
 class Portion:
-    """Share of one process in an ingest: every `processes`-th batch of rows 0 … stop of a dataset in
-    the library, starting with the `first`-th."""
+    """Share of one process in an ingest: every `processes`-th batch of the first `stop` rows of a
+    dataset in the library, starting with the `first`-th."""
 
     opening: Opening
     dataset: str
