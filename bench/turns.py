@@ -312,6 +312,8 @@ def price(given: argparse.Namespace, bench: harness.Bench) -> None:
                             found = figures.setdefault((metric, point.series.store), [[], []])
                             found[at].append(point.value(metric) or math.nan)
     for (metric, name), (ours, alone) in sorted(figures.items()):
+        if any(map(math.isnan, [*ours, *alone])):
+            continue  # too few requests for a p99
         title, unit = ("QPS", "1/s") if metric == "qps" else ("p99", "us")
         title = f"{title} in turns, {name}{load_label(given)}"
         bench.add(harness.compare(title, unit, ours, alone, baseline="alone"))
