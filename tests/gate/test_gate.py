@@ -329,7 +329,7 @@ class Describing(MemoryStore):
     )
     built: ClassVar[Mapping[str, Any]] = {}
 
-    def described(self) -> Description:
+    def describe_open(self) -> Description:
         if not self.built:
             raise UserError("of a kind that is not read")
         return Description("id", "v", 60, DIM, None, "hnsw", self.built, False)
