@@ -68,7 +68,7 @@ def test_keys_and_parameters_of_trials_stay_as_earlier_versions_wrote_them() -> 
     """A run is resumed by its trials' keys: a new one would measure every trial again."""
     known = {
         trial.row.key: (trial.row.experiment, trial.row.rows, dict(trial.row.params))
-        for trial in plan_of(SUITE).trials
+        for trial in plan_of(f'order = "suite"\n{SUITE}').trials
         if trial.row.repeat == 1 and trial.row.index_params["m"] == 8
     }
     searches = {
@@ -197,7 +197,7 @@ def test_without_metadata_is_another_trial() -> None:
 
 def test_interleaved_repeats_go_there_and_back_and_change_no_key() -> None:
     suite = SUITE.replace("repeats = 2", "repeats = 3")
-    plain = plan_of(suite)
+    plain = plan_of(f'order = "suite"\n{suite}')
     woven = plan_of(suite.replace("repeats = 3", 'repeats = 3\norder = "interleaved"'))
     turns = [[j for j in woven.jobs if j.repeat == repeat] for repeat in (1, 2, 3)]
     assert [job.repeat for job in woven.jobs] == sorted(job.repeat for job in woven.jobs)

@@ -20,7 +20,7 @@ SYS_ADMIN, SYS_PTRACE = 21, 19
 _CAPABILITIES = 0x20080522
 
 
-class _Header(ctypes.Structure):
+class _RightsHeader(ctypes.Structure):
     _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
 
 
@@ -54,7 +54,7 @@ def drop_rights(*rights: int) -> None:
     Raises:
         OSError: the kernel refuses.
     """
-    header, found = _Header(_CAPABILITIES, 0), (_Rights * 2)()
+    header, found = _RightsHeader(_CAPABILITIES, 0), (_Rights * 2)()
     _call("capget", ctypes.byref(header), found)
     for right in rights:
         _call("prctl", _PR_CAPBSET_DROP, right, 0, 0, 0)
