@@ -336,33 +336,33 @@ def _processes(reader: RunReader) -> Mapping[int, Mapping[str, float]]:
 _DATASETS = "select * from dataset order by name, rows"
 _HISTOGRAMS = """
 select h.phase_id, h.hdr from histogram h join phase p using (phase_id)
-where h.name = 'latency' and p.trial_id between ? and ?
+where h.name = 'latency' and p.trial_id :trials
 """
 _METRICS = """
-select m.* from metric m join phase p using (phase_id) where p.trial_id between ? and ?
+select m.* from metric m join phase p using (phase_id) where p.trial_id :trials
 """
 _ERRORS = """
-select e.* from error e join phase p using (phase_id) where p.trial_id between ? and ?
+select e.* from error e join phase p using (phase_id) where p.trial_id :trials
 order by e.phase_id, e.count desc, e.kind
 """
-_PHASES = "select * from phase where trial_id between ? and ? order by trial_id, ordinal"
-_GATE = "select * from gate where trial_id between ? and ? order by trial_id, rowid"
+_PHASES = "select * from phase where trial_id :trials order by trial_id, ordinal"
+_GATE = "select * from gate where trial_id :trials order by trial_id, rowid"
 _TRIALS = """
 select * exclude (started_at), epoch(started_at) as began_s from trial
-where trial_id between ? and ? order by trial_id
+where trial_id :trials order by trial_id
 """
 
 
 def _trials(reader: RunReader) -> Iterator[Trial]:
     known: dict[Any, Any] = {}
     for ids in reader.trial_ranges:
-        yield from _some_trials(reader, list(ids), known)
+        yield from _some_trials(reader, ids, known)
 
 
-def _some_trials(reader: RunReader, ids: list[int], known: dict[Any, Any]) -> Iterator[Trial]:
+def _some_trials(reader: RunReader, ids: tuple[int, int], known: dict[Any, Any]) -> Iterator[Trial]:
     """The trials of a range of ids. known: what was read so far: of equal values, one is kept."""
     metrics: dict[int, dict[str, Value]] = defaultdict(dict)
-    for row in reader.rows(_METRICS, ids):
+    for row in reader.rows_within(_METRICS, ids):
         value, reason = row["value"], row["reason"]
         if value is not None and not math.isfinite(value):
             value, reason = None, reason or f"the value is {value}"
@@ -371,11 +371,11 @@ def _some_trials(reader: RunReader, ids: list[int], known: dict[Any, Any]) -> It
             measured, measured
         )
     errors: dict[int, list[tuple[str, int, tuple[str, ...]]]] = defaultdict(list)
-    for row in reader.rows(_ERRORS, ids):
+    for row in reader.rows_within(_ERRORS, ids):
         messages = reader.texts(row["messages"])
         errors[row["phase_id"]].append((row["kind"], row["count"], messages))
     phases: dict[int, list[PhaseResult]] = defaultdict(list)
-    for row in reader.rows(_PHASES, ids):
+    for row in reader.rows_within(_PHASES, ids):
         phase_id = row["phase_id"]
         phases[row["trial_id"]].append(
             PhaseResult(
@@ -392,10 +392,10 @@ def _some_trials(reader: RunReader, ids: list[int], known: dict[Any, Any]) -> It
             )
         )
     gate: dict[int, list[CheckResult]] = defaultdict(list)
-    for row in reader.rows(_GATE, ids):
+    for row in reader.rows_within(_GATE, ids):
         trial_id, check = row.pop("trial_id"), CheckResult(*row.values())
         gate[trial_id].append(known.setdefault(check, check))
-    for row in reader.rows(_TRIALS, ids):
+    for row in reader.rows_within(_TRIALS, ids):
         trial_id = row["trial_id"]
         identity = {name: row[name] for name in IDENTITY}
         for name in ("index_params", "params"):

@@ -158,7 +158,7 @@ class Slices:
 
 _SLICES = """
 select s.* from slice s join phase p using (phase_id)
-where s.seconds > 0 and p.trial_id between ? and ? order by s.phase_id, s.session, s.round
+where s.seconds > 0 and p.trial_id :trials order by s.phase_id, s.session, s.round
 """
 
 

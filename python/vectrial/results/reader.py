@@ -254,12 +254,17 @@ class RunReader:
         return self.query(sql, parameters).to_pylist()
 
     def by_trials(self, sql: str) -> Iterator[list[dict[str, Any]]]:
-        """Like `rows`, for some trials at a time, in the order of their ids.
+        """Like `rows_within`, for all trials, some at a time in the order of their ids."""
+        for trials in self.trial_ranges:
+            yield self.rows_within(sql, trials)
 
-        sql: has two parameters, the first and the last `trial_id` that are asked for.
+    def rows_within(self, sql: str, trials: tuple[int, int]) -> list[dict[str, Any]]:
+        """Like `rows`, for trials with ids from the first to the last.
+
+        sql: has `:trials` where the condition on `trial_id` belongs.
         """
-        for first, last in self.trial_ranges:
-            yield self.rows(sql, [first, last])
+        # In the text, since DuckDB would load pandas for a parameter.
+        return self.rows(sql.replace(":trials", "between {} and {}".format(*map(int, trials))))
 
     @cached_property
     def trial_ranges(self) -> Sequence[tuple[int, int]]:

@@ -37,16 +37,16 @@ select {_TRIAL}, p.name as phase, p.params as phase_params, p.ordinal as phase_o
        p.valid as phase_valid, p.reason as phase_reason, m.name as metric, m.value, m.unit,
        m.valid, m.reason
 from metric m join phase p using (phase_id) join trial t using (trial_id)
-where t.trial_id between ? and ? order by t.trial_id, p.ordinal, m.name
+where t.trial_id :trials order by t.trial_id, p.ordinal, m.name
 """
 _GATE = f"""
 select {_TRIAL}, g.name as metric, g.* exclude (trial_id, name)
 from gate g join trial t using (trial_id)
-where t.trial_id between ? and ? order by t.trial_id, g.rowid
+where t.trial_id :trials order by t.trial_id, g.rowid
 """
 _EMPTY = f"""
 select {_TRIAL} from trial t
-where t.status in ('failed', 'skipped') and t.trial_id between ? and ? order by t.trial_id
+where t.status in ('failed', 'skipped') and t.trial_id :trials order by t.trial_id
 """
 
 
