@@ -78,6 +78,15 @@ def test_a_log_keeps_everything_else_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_bytes() == expected
 
 
+def test_a_full_disk_costs_the_log_and_not_the_program() -> None:
+    """More than what a pipe holds: somebody must read it."""
+    log = Log(Path("/dev/full"), Redaction([{"password": "hush-hush-hush"}]))
+    with log.opened() as file:
+        for _ in range(300):
+            os.write(file.fileno(), b"a line\n" * 2000)
+    log.settle(30)
+
+
 def test_without_secrets_a_program_writes_to_its_log_itself(tmp_path: Path) -> None:
     with Log(tmp_path / "log", Redaction([])).opened() as file:
         assert os.fstat(file.fileno()).st_ino == (tmp_path / "log").stat().st_ino

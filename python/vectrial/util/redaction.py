@@ -138,7 +138,7 @@ def _private(path: str, flags: int) -> int:
 
 def _redact(source: int, target: IO[bytes], redaction: Redaction) -> None:
     left = b""
-    with os.fdopen(source, "rb", buffering=0) as lines, target:
+    with os.fdopen(source, "rb", buffering=0) as lines, _closed_on_a_full_disk(target):
         while part := lines.read(_LINE):
             left += part
             end = max(left.rfind(b"\n"), left.rfind(b"\r")) + 1
@@ -146,9 +146,26 @@ def _redact(source: int, target: IO[bytes], redaction: Redaction) -> None:
                 left = _redact_bytes(left, redaction)
                 end = len(left) - _LINE // 2  # what begins before it was whole, and is hidden
             if end > 0:
-                target.write(_redact_bytes(left[:end], redaction))
+                _append(target, _redact_bytes(left[:end], redaction))
                 left = left[end:]
-        target.write(_redact_bytes(left, redaction))
+        _append(target, _redact_bytes(left, redaction))
+
+
+def _append(target: IO[bytes], content: bytes) -> None:
+    """Write at once, or lose it on a full disk: a program whose output is not read would wait for
+    ever."""
+    with suppress(OSError):
+        target.write(content)
+        target.flush()
+
+
+@contextmanager
+def _closed_on_a_full_disk(target: IO[bytes]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            target.close()
 
 
 def _redact_bytes(content: bytes, redaction: Redaction) -> bytes:
