@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -34,11 +35,9 @@ SHAPES = {
 REPORTS = ("text", "html", "jsonl")
 
 
-def multiply(source: Path, folder: Path, trials: int, shape: str) -> int:
-    """A run that repeats another to this many trials or a few more; how many it has."""
-    folder.mkdir()
-    (folder / "suite.toml").write_bytes((source / "suite.toml").read_bytes())
-    (folder / "run.duckdb").write_bytes((source / "run.duckdb").read_bytes())
+def multiply(folder: Path, trials: int, shape: str) -> int:
+    """Repeat the trials of a run, and what belongs to them, to this many or more; returns their
+    number."""
     with duckdb.connect(str(folder / "run.duckdb")) as db:
         (count,) = db.execute("select count(*) from trial").fetchone() or (0,)
         copies = -(-trials // count)
@@ -48,9 +47,7 @@ def multiply(source: Path, folder: Path, trials: int, shape: str) -> int:
             "trial": f"{moved}, key || '-' || n as key, {SHAPES[shape]}",
             "phase": f"{moved}, {phase}",
             "gate": moved,
-            **dict.fromkeys(
-                ("metric", "histogram", "slice"), f"phase_id + {_STEP} * n as phase_id"
-            ),
+            **dict.fromkeys(("metric", "histogram", "slice"), phase),
         }
         for table, columns in changed.items():
             db.execute(
@@ -84,10 +81,10 @@ def main() -> int:
     goal_s = 60.0 if given.trials <= 20_000 else 300.0
     with TemporaryDirectory() as place, run_folder(DEMO) as source:
         for shape in given.shapes:
-            folder = Path(place) / shape
+            folder = shutil.copytree(source, Path(place) / shape)
             # In a process of its own: a child is said to have had at least its parent's memory.
             with ProcessPoolExecutor(1) as other:
-                count = other.submit(multiply, source, folder, given.trials, shape).result()
+                count = other.submit(multiply, folder, given.trials, shape).result()
             for form in REPORTS:
                 took_s, gib = report(folder, form, Path(place) / "out")
                 name = f"report of {count:,} trials ({shape}), {form}"

@@ -32,14 +32,13 @@ from tempfile import TemporaryDirectory
 import duckdb
 
 import harness
+from large_run import multiply
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 from browser import CHROMIUM, Browser, browser
 from synthetic_runs import write_run
 
 TRIALS = 1000
-#: Ids of what is copied begin here.
-_STEP = 100_000
 
 
 def main() -> int:
@@ -68,7 +67,8 @@ def generate(folder: Path, runs: int) -> None:
         making = folder / ".making"
         shutil.rmtree(making, ignore_errors=True)
         stores = dict.fromkeys(("faiss", "hnswlib", "usearch", "chroma"), (1.0, "hnsw", True))
-        multiply(write_run(making, stores=stores, efs=(16, 64), builds=((16, 128),)))
+        run = write_run(making, stores=stores, efs=(16, 64), builds=((16, 128),))
+        multiply(run, TRIALS, "repeats")
         making.rename(first)
     for number in range(1, runs):
         copy = folder / f"run-{number:03}"
@@ -85,31 +85,6 @@ def generate(folder: Path, runs: int) -> None:
             making.rename(copy)
         print(f"\r{number + 1} of {runs} runs", end="", file=sys.stderr)
     print(file=sys.stderr)
-
-
-def multiply(folder: Path) -> None:
-    """Repeat the trials of a run, with all that belongs to them, to `TRIALS` or a few more."""
-    with duckdb.connect(str(folder / "run.duckdb")) as db:
-        (count,) = db.execute("select count(*) from trial").fetchone() or (0,)
-        copies = -(-TRIALS // count)
-        db.execute("create temp table n as select unnest(range(1, ?)) as n", [copies])
-        db.execute(
-            f"insert into trial by name select * exclude (n) replace (trial_id + {_STEP} * n as"
-            " trial_id, key || '-' || n as key, (repeat + 3 * n)::integer as repeat) from trial, n"
-        )
-        db.execute(
-            f"insert into phase by name select * exclude (n) replace (phase_id + {_STEP} * n as"
-            f" phase_id, trial_id + {_STEP} * n as trial_id) from phase, n"
-        )
-        for table in ("metric", "histogram"):
-            db.execute(
-                f"insert into {table} by name select * exclude (n) replace (phase_id + {_STEP} * n"
-                f" as phase_id) from {table}, n"
-            )
-        db.execute(
-            f"insert into gate by name select * exclude (n) replace (trial_id + {_STEP} * n as"
-            " trial_id) from gate, n"
-        )
 
 
 def measure(bench: harness.Bench, folder: Path, scratch: Path, repeats: int) -> None:

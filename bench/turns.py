@@ -253,7 +253,7 @@ def add_shares(
     comparisons: Sequence[RunData],
     when: str,
 ) -> None:
-    """Shares of what is said of a twin beside hnswlib, by metric."""
+    """Shares of the verdicts on a twin beside hnswlib, by metric."""
     metrics = ("qps", "p99") if other == "twin" else ("qps",)
     kinds: dict[str, Counter[str]] = {metric: Counter() for metric in metrics}
     for run in comparisons:

@@ -79,7 +79,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module", params=["suite", "turns"])
-def asked_often(
+def measure_repeats(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., Run]:
     """Measures those who remember, alone or in turns of a second in all."""
@@ -189,8 +189,8 @@ def test_nothing_is_gained_by_remembering_where_no_query_comes_twice(run: Run) -
     assert told["recall_mean"] == 1.0
 
 
-def test_who_remembers_what_is_almost_the_same_is_told(asked_often: Callable[..., Run]) -> None:
-    run = asked_often(Honest, RoundsOff)
+def test_who_remembers_what_is_almost_the_same_is_told(measure_repeats: Callable[..., Run]) -> None:
+    run = measure_repeats(Honest, RoundsOff)
     told = run.phase(RoundsOff, "search").metrics
     assert (told["later_pass_p50"] or 0) < 1000, "they were remembered"
     assert run.headlines()[FASTEST] == "honest"
@@ -215,9 +215,9 @@ def test_who_remembers_what_an_earlier_phase_asked_is_told(
 
 
 def test_who_remembers_answers_is_told_where_queries_repeat(
-    asked_often: Callable[..., Run],
+    measure_repeats: Callable[..., Run],
 ) -> None:
-    repeated = asked_often(Honest, SlowAtFirst, repeat_queries=True)
+    repeated = measure_repeats(Honest, SlowAtFirst, repeat_queries=True)
     told = repeated.phase(SlowAtFirst, "search").metrics
     assert told["first_pass_count"] == 160
     assert (told["first_pass_p50"] or 0) > 2000 > 2 * (told["later_pass_p50"] or 0)

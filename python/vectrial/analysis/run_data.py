@@ -354,20 +354,22 @@ where trial_id :trials order by trial_id
 
 
 def _trials(reader: RunReader) -> Iterator[Trial]:
-    known: dict[Any, Any] = {}
+    shared: dict[Any, Any] = {}
     for ids in reader.trial_ranges:
-        yield from _some_trials(reader, ids, known)
+        yield from _some_trials(reader, ids, shared)
 
 
-def _some_trials(reader: RunReader, ids: tuple[int, int], known: dict[Any, Any]) -> Iterator[Trial]:
-    """The trials of a range of ids. known: what was read so far: of equal values, one is kept."""
+def _some_trials(
+    reader: RunReader, ids: tuple[int, int], shared: dict[Any, Any]
+) -> Iterator[Trial]:
+    """The trials of a range of ids. shared: values read so far, of which equal ones are one."""
     metrics: dict[int, dict[str, Value]] = defaultdict(dict)
     for row in reader.rows_within(_METRICS, ids):
         value, reason = row["value"], row["reason"]
         if value is not None and not math.isfinite(value):
             value, reason = None, reason or f"the value is {value}"
         measured, name = Value(value, row["unit"], row["valid"], reason), row["name"]
-        metrics[row["phase_id"]][known.setdefault(name, name)] = known.setdefault(
+        metrics[row["phase_id"]][shared.setdefault(name, name)] = shared.setdefault(
             measured, measured
         )
     errors: dict[int, list[tuple[str, int, tuple[str, ...]]]] = defaultdict(list)
@@ -394,7 +396,7 @@ def _some_trials(reader: RunReader, ids: tuple[int, int], known: dict[Any, Any])
     gate: dict[int, list[CheckResult]] = defaultdict(list)
     for row in reader.rows_within(_GATE, ids):
         trial_id, check = row.pop("trial_id"), CheckResult(*row.values())
-        gate[trial_id].append(known.setdefault(check, check))
+        gate[trial_id].append(shared.setdefault(check, check))
     for row in reader.rows_within(_TRIALS, ids):
         trial_id = row["trial_id"]
         identity = {name: row[name] for name in IDENTITY}

@@ -72,7 +72,7 @@ class TurnJob:
 
 
 class TurnGroup:
-    """Measures together as many jobs as fit into the machine's memory, but no crowd. If two fit,
+    """Measures together as many jobs as fit into the machine's memory, up to twelve. If two fit,
     the first stays for later jobs, so that every job has taken turns with it.
 
     Args:

@@ -32,6 +32,13 @@ class _Rights(ctypes.Structure):
     )
 
 
+def separate_mounts() -> None:
+    """Give this thread, and what it starts, its own mounts; later ones of the machine appear there.
+    OSError if it may not, as any user but root."""
+    _call("unshare", _CLONE_NEWNS)
+    _call("mount", b"none", b"/", None, _MS_REC | _MS_SLAVE, None)
+
+
 def hide(folders: Iterable[Path]) -> None:
     """Cover each folder with an empty one that nobody can write to, for this thread and what it
     starts. Mounts that the machine makes later still appear, and the machine sees none of these.
@@ -41,8 +48,7 @@ def hide(folders: Iterable[Path]) -> None:
     """
     if sys.platform != "linux":
         raise OSError("folders are hidden on Linux only")
-    _call("unshare", _CLONE_NEWNS)
-    _call("mount", b"none", b"/", None, _MS_REC | _MS_SLAVE, None)
+    separate_mounts()
     for folder in folders:
         if folder.is_dir():
             _call("mount", b"none", os.fsencode(folder.resolve()), b"tmpfs", _MS_RDONLY, b"size=4k")

@@ -13,7 +13,6 @@ are as lasting as memory. Needs root.
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import subprocess
@@ -23,8 +22,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from vectrial.model.errors import VectrialError
+from vectrial.util.hiding import separate_mounts
 
-_CLONE_NEWNS = 0x00020000
 _PROGRAMS = ("mkfs.ext4", "mount", "umount", "cp", "sync")
 #: Most attempts to copy the device's content, each needed if the kernel wrote to it meanwhile.
 _COPIES = 20
@@ -171,10 +170,10 @@ def _own_mounts() -> None:
     """Give this thread, and what it starts, its own mounts; the machine's mounts still appear."""
     if getattr(_OWN, "made", False):
         return
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_NEWNS):
-        raise NoVolume(f"no mounts of its own: {os.strerror(ctypes.get_errno())}")
-    _run("mount", "--make-rslave", "/")
+    try:
+        separate_mounts()
+    except OSError as error:
+        raise NoVolume(f"no mounts of its own: {os.strerror(error.errno or 0)}") from error
     _run("mount", "--make-rshared", "/")  # a measuring process with mounts of its own follows them
     if _SHARED_MEMORY.is_dir():
         _run("mount", "-t", "tmpfs", "-o", "mode=1777", "vectrial", str(_SHARED_MEMORY))
